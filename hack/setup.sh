@@ -10,6 +10,7 @@ declare -A package=(
   [curl]=curl
   [ip]=iproute2
   [gcc]=gcc
+  [/usr/include/stdio.h]=libc6-dev
   [xz]=xz-utils
 )
 # The tests need more than the demo: a database with its pooler, and a registry.
