@@ -1,1 +1,5 @@
 //! Placeholder.
+
+pub mod images;
+pub mod volumes;
+pub mod runtime;
