@@ -1,0 +1,208 @@
+//! Changing an object that is there: PUT, PATCH and the parts of an object that subresources write.
+//!
+//! Every change is a function of the stored object, tried again when somebody else was faster,
+//! unless the caller named the version it knew.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::create::decode;
+use super::{Answer, Registry, WriteOptions, laws, metadata};
+use crate::error::{ApiError, cause};
+use crate::resource::ResourceType;
+use crate::store::{Expected, StoreError, StoredObject, Write};
+use crate::value;
+
+/// Tries of a write that names no version, before it gives up with a conflict.
+const RACES_MAX: usize = 64;
+
+/// The part of an object that a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status, and labels, annotations and finalizers.
+    Status,
+    /// A pod's ephemeral containers.
+    EphemeralContainers,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
+    /// A pod's node and what comes with it.
+    Binding,
+}
+
+/// Which object a write is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) resource: &'a ResourceType,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) part: Part,
+}
+
+impl Registry {
+    /// Replaces an object, or a part of it. The name is the object's.
+    ///
+    /// Fails with 404 if it is not there (but for the kinds that PUT creates, A-99), 409 if `metadata.resourceVersion`
+    /// or `metadata.uid` is given and stale, 422 for what breaks rules.
+    pub async fn update(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        part: Part,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, ApiError> {
+        let mut object = object;
+        metadata::set_type(resource, &mut object)?;
+        metadata::set_namespace(resource, &mut object, namespace)?;
+        let name = value::text(&object, "/metadata/name").unwrap_or_default().to_owned();
+        if name.is_empty() {
+            let cause = cause("FieldValueRequired", "metadata.name", "Required value: name must be provided");
+            return Err(ApiError::invalid(resource, "", vec![cause]));
+        }
+        let target = Target { resource, namespace, name: &name, part };
+        match self.modify(target, options, |_| Ok(object.clone())).await {
+            Err(error) if error.is_not_found() && resource.traits.create_on_update && part == Part::Main => {
+                value::remove(&mut object, &["metadata", "resourceVersion"]);
+                self.create(resource, namespace, object, options).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Changes an object by a function of what is stored; for patches, and for callers in process.
+    ///
+    /// The function may be called several times. A `metadata.resourceVersion` that it leaves as it found it makes no
+    /// condition; another one does.
+    pub async fn patch_with(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        options: &WriteOptions,
+        change: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
+    ) -> Result<Answer, ApiError> {
+        let target = Target { resource, namespace, name, part };
+        self.modify(target, options, |old| {
+            let mut new = change(old)?;
+            if new.pointer("/metadata/resourceVersion") == old.pointer("/metadata/resourceVersion") {
+                value::remove(&mut new, &["metadata", "resourceVersion"]);
+            }
+            Ok(new)
+        })
+        .await
+    }
+
+    /// The loop of compare-and-set.
+    async fn modify(
+        &self,
+        target: Target<'_>,
+        options: &WriteOptions,
+        change: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
+    ) -> Result<Answer, ApiError> {
+        for _ in 0..RACES_MAX {
+            let stored = self.stored(target.resource, target.namespace, target.name)?;
+            let old = laws::from_storage(target.resource, Arc::clone(&stored.object));
+            let new = change(&old)?;
+            let conditional = value::is_set(&new, "/metadata/resourceVersion");
+            let (new, warnings) = self.prepare_update(target, &old, new, options)?;
+            match self.put_changed(target, &stored, new, options).await {
+                Err(StoreError::Conflict { .. }) if !conditional => {}
+                Err(error) => return Err(ApiError::from_store(&error, target.resource, target.name)),
+                Ok(object) => return Ok(Answer { object, warnings, created: false }),
+            }
+        }
+        Err(ApiError::modified(target.resource, target.name))
+    }
+
+    /// Everything between what was sent and what can be stored.
+    fn prepare_update(
+        &self,
+        target: Target<'_>,
+        old: &Value,
+        new: Value,
+        options: &WriteOptions,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let resource = target.resource;
+        check_preconditions(target, old, &new)?;
+        let (new, mut warnings) = decode(resource, new, options)?;
+        let mut new = laws::take_part(target.part, resource, old, new);
+        metadata::restore_identity(old, &mut new);
+        laws::prepare_for_update(resource, target.part, old, &mut new)?;
+        // Kubernetes: pkg/registry/core/pod/storage, a binding is not counted although it writes the spec.
+        if target.part != Part::Binding {
+            metadata::count_generation(resource, old, &mut new);
+        }
+        self.admit_update(resource, target.part, old, &new)?;
+        let mut causes = metadata::check_finalizers(old, &new);
+        causes.extend(laws::validate_update(resource, target.part, old, &new));
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(resource, target.name, causes));
+        }
+        warnings.extend(laws::warnings(resource, &new));
+        Ok((new, warnings))
+    }
+
+    /// Stores the new state, or removes the object if its last finalizer went.
+    async fn put_changed(
+        &self,
+        target: Target<'_>,
+        stored: &StoredObject,
+        new: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Value>, StoreError> {
+        let resource = target.resource;
+        if options.dry_run {
+            return Ok(new.into());
+        }
+        let key = self.key(resource, target.namespace, target.name);
+        if is_finished(resource, &new) {
+            let write = Write::Delete { key, revision: stored.revision };
+            let gone = self.store.write(write).await?.into_object().object;
+            self.after_delete(resource, &gone).await;
+            return Ok(new.into());
+        }
+        let object = laws::to_storage(resource, new);
+        let write = Write::Put { key, object, expected: Expected::Revision(stored.revision) };
+        let object = self.store.write(write).await?.into_object().object;
+        Ok(laws::from_storage(resource, object))
+    }
+}
+
+/// True if nothing keeps a deleted object any more.
+fn is_finished(resource: &ResourceType, object: &Value) -> bool {
+    let grace = value::integer(object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
+    value::is_set(object, "/metadata/deletionTimestamp")
+        && grace == 0
+        && value::texts(object, "/metadata/finalizers").is_empty()
+        && (resource.kind != "Namespace" || value::texts(object, "/spec/finalizers").is_empty())
+}
+
+/// The name, uid and resourceVersion that the new object may carry.
+fn check_preconditions(target: Target<'_>, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let resource = target.resource;
+    if value::text(new, "/metadata/name").is_some_and(|name| name != target.name) {
+        let given = value::text(new, "/metadata/name").unwrap_or_default();
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    let (stored_uid, given_uid) = (value::text(old, "/metadata/uid"), value::text(new, "/metadata/uid"));
+    if let (Some(stored), Some(given)) = (stored_uid, given_uid)
+        && stored != given
+    {
+        let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+        return Err(ApiError::conflict(resource, target.name, &detail));
+    }
+    match value::text(new, "/metadata/resourceVersion") {
+        Some(given) if Some(given) != value::text(old, "/metadata/resourceVersion") => {
+            Err(ApiError::modified(resource, target.name))
+        }
+        // A patch takes the version off again, so what arrives here without one is unconditional.
+        _ => Ok(()),
+    }
+}
