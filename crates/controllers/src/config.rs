@@ -1,0 +1,35 @@
+//! Settings of the controllers, constant for their life.
+
+use std::time::Duration;
+
+/// Settings of all controllers.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Settings of the Job controller.
+    pub job: JobConfig,
+}
+
+/// Settings of the Job controller.
+#[derive(Clone, Copy, Debug)]
+pub struct JobConfig {
+    /// How long changes of pods and statuses are gathered before a Job is looked at (J-71).
+    /// Kubernetes waits a second; nothing is lost by not waiting.
+    pub batch_period: Duration,
+    /// The wait after the first pod failure (J-85).
+    pub failure_back_off_initial: Duration,
+    /// The longest wait after a pod failure (J-85).
+    pub failure_back_off_max: Duration,
+    /// The most pods that are created or deleted at once (J-65), and the most uids that are kept as not yet counted (J-76).
+    pub pods_per_step: usize,
+}
+
+impl Default for JobConfig {
+    fn default() -> Self {
+        JobConfig {
+            batch_period: Duration::ZERO,
+            failure_back_off_initial: Duration::from_secs(10),
+            failure_back_off_max: Duration::from_secs(600),
+            pods_per_step: 500,
+        }
+    }
+}
