@@ -5,10 +5,22 @@
 //! It does not mount anything for containers: [`Image::layers`] names the directories, the runtime mounts them.
 //! It does not decide when to pull or how long to wait before the next try: that is the core's.
 
+mod digest;
+mod reference;
+mod tar;
+mod tree;
+mod unpack;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+pub use digest::{Digest, DigestError};
+pub use reference::{Reference, ReferenceError};
+pub use tar::TarError;
+pub use tree::remove_tree;
+pub use unpack::{LowerLayers, UnpackError, UnpackLimits, Unpacked, unpack};
 
 /// A store of images below one directory. Cheap to clone; every call reads the disk.
 ///
