@@ -1,12 +1,42 @@
 //! Settings of the controllers, constant for their life.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Settings of all controllers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
+    /// The controllers that run.
+    pub enabled: BTreeSet<ControllerName>,
     /// Settings of the Job controller.
     pub job: JobConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::only(&ControllerName::ALL)
+    }
+}
+
+impl Config {
+    /// Kubernetes' settings, with these controllers alone.
+    pub fn only(names: &[ControllerName]) -> Config {
+        Config { enabled: names.iter().copied().collect(), job: JobConfig::default() }
+    }
+}
+
+/// Names of the controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ControllerName {
+    /// Makes and counts the pods of Jobs.
+    Job,
+    /// Binds pods to nodes.
+    Scheduler,
+}
+
+impl ControllerName {
+    /// Every controller.
+    pub const ALL: [ControllerName; 2] = [ControllerName::Job, ControllerName::Scheduler];
 }
 
 /// Settings of the Job controller.

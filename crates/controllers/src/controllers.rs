@@ -1,17 +1,19 @@
 //! The set of all controllers over one cache: what a driver holds.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::cache::{Cache, Change};
-use crate::config::Config;
+use crate::config::{Config, ControllerName};
 use crate::input::{Input, InputError};
 use crate::job::{JobController, OrphanPods};
 use crate::object::Target;
 use crate::queue::RetryDelay;
-use crate::runner::{Controller, Outbox, Runner};
+use crate::runner::{Controller, Outbox, Reconcile, Runner};
+use crate::scheduler::Scheduler;
 use crate::write::{Action, Outcome, RefusalCause, Write, WriteId};
 
 /// Waits after refused writes (J-65).
@@ -32,10 +34,8 @@ pub struct Controllers {
 impl Controllers {
     /// Controllers that know nothing yet.
     pub fn new(config: Config) -> Controllers {
-        let controllers: Vec<Box<dyn Controller + Send>> = vec![
-            Box::new(Runner::new(JobController::new(config.job), RETRY)),
-            Box::new(Runner::new(OrphanPods, RETRY)),
-        ];
+        let enabled = config.enabled.iter();
+        let controllers = enabled.flat_map(|name| make(*name, &config)).collect();
         Controllers {
             cache: Cache::default(),
             controllers,
@@ -148,6 +148,21 @@ impl Controllers {
     fn newest_in_flight(&self) -> Option<WriteId> {
         self.in_flight.keys().next_back().copied()
     }
+}
+
+/// The controllers behind a name.
+fn make(name: ControllerName, config: &Config) -> Vec<Box<dyn Controller + Send>> {
+    match name {
+        ControllerName::Job => vec![run(JobController::new(config.job)), run(OrphanPods)],
+        ControllerName::Scheduler => vec![run(Scheduler)],
+    }
+}
+
+fn run<R>(reconciler: R) -> Box<dyn Controller + Send>
+where
+    R: Reconcile<Key: Send> + Debug + Send + 'static,
+{
+    Box::new(Runner::new(reconciler, RETRY))
 }
 
 /// The stored object that a write is about; none for one that is to be created.

@@ -23,11 +23,12 @@ mod job;
 mod object;
 mod queue;
 mod runner;
+mod scheduler;
 mod time;
 mod write;
 
 pub use cache::Cache;
-pub use config::{Config, JobConfig};
+pub use config::{Config, ControllerName, JobConfig};
 pub use controllers::Controllers;
 pub use input::{Input, InputError};
 pub use job::{COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, TRACKING_FINALIZER};

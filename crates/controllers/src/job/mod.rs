@@ -28,6 +28,7 @@ pub(crate) use self::decision::is_finished;
 use self::decision::{Decision, End, completes, deadline, decide};
 use self::manage::{Management, delete, manage, release};
 pub(crate) use self::orphans::OrphanPods;
+pub(crate) use self::pods::is_terminal;
 use self::pods::{finish_time, has_failed, has_succeeded, is_tracked};
 use self::situation::Situation;
 use self::status::{Account, account};
@@ -331,7 +332,8 @@ fn event(job: &Job, warning: bool, reason: &str, message: &str) -> EventRecord {
     }
 }
 
-fn pod_target(pod: &Pod) -> Target {
+/// What names a pod.
+pub(crate) fn pod_target(pod: &Pod) -> Target {
     Target {
         kind: crate::object::Kind::POD,
         namespace: crate::object::namespace_of(&pod.metadata).to_owned(),

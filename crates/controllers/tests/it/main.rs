@@ -4,5 +4,6 @@
 
 mod job_basic;
 mod purity;
+mod scheduling;
 mod store;
 mod world;

@@ -1,6 +1,6 @@
 //! Drives the controllers against the store, with a clock that moves only when told.
 
-use controllers::{Config, Controllers, Input, Object, Outcome, Write};
+use controllers::{Config, ControllerName, Controllers, Input, Object, Outcome, Write};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
@@ -15,9 +15,9 @@ pub struct World {
 }
 
 impl World {
-    /// An empty store at a fixed moment, and controllers that have seen it.
+    /// An empty store at a fixed moment, and the Job controller alone.
     pub fn new() -> World {
-        World::with(Config::default())
+        World::with(Config::only(&[ControllerName::Job]))
     }
 
     pub fn with(config: Config) -> World {
