@@ -17,6 +17,7 @@
 //! Read [`agent`] first.
 
 pub mod cluster;
+pub mod container;
 pub mod images;
 pub mod logs;
 pub mod paths;
