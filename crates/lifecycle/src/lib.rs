@@ -11,19 +11,34 @@
 //! 4. it calls [`Engine::handle_timeout`] when the time of [`Engine::poll_timeout`] has come.
 //!
 //! Decisions are level-triggered: each is a function of the pod object, the newest [`PodObservation`] and a small memory.
-//! A driver that starts anew passes the objects and one observation per sandbox it finds, then [`Input::Synced`], and the engine goes on.
+//! A driver that starts anew passes the objects and one observation for each pod that it finds, then [`Input::Synced`], and the engine goes on.
 //!
 //! The rules are those of Kubernetes 1.36; `L-...` in comments and test names are their numbers in the project's specification.
 //! Start reading at [`input`], [`effect`] and [`observation`], then `engine`.
 
+mod admission;
 pub mod config;
 pub mod effect;
+mod engine;
+mod events;
+mod go_duration;
 pub mod identity;
 pub mod input;
+mod invariants;
 pub mod observation;
+mod outbox;
+mod pod;
+mod probe;
+mod random;
+mod shutdown;
+mod status;
+mod time;
 
 pub use config::NodeConfig;
 pub use effect::{Action, Effect, PodEvent};
+pub use engine::Engine;
 pub use identity::{ContainerId, ContainerRole, EffectId, PodRef, PodUid, SandboxId};
 pub use input::{Failure, Input, Outcome};
+pub use invariants::Violation;
 pub use observation::{ContainerRecord, Exit, PodObservation, RuntimeState, SandboxRecord};
+pub use status::merge::merge_status;
