@@ -10,6 +10,8 @@ pub struct Config {
     pub enabled: BTreeSet<ControllerName>,
     /// Settings of the Job controller.
     pub job: JobConfig,
+    /// How many ended pods are kept (`--terminated-pod-gc-threshold`).
+    pub ended_pods_max: usize,
 }
 
 impl Default for Config {
@@ -21,7 +23,7 @@ impl Default for Config {
 impl Config {
     /// Kubernetes' settings, with these controllers alone.
     pub fn only(names: &[ControllerName]) -> Config {
-        Config { enabled: names.iter().copied().collect(), job: JobConfig::default() }
+        Config { enabled: names.iter().copied().collect(), job: JobConfig::default(), ended_pods_max: 12_500 }
     }
 }
 
@@ -30,13 +32,15 @@ impl Config {
 pub enum ControllerName {
     /// Makes and counts the pods of Jobs.
     Job,
+    /// Ends pods that no node will end, and keeps the ended ones few.
+    PodCollector,
     /// Binds pods to nodes.
     Scheduler,
 }
 
 impl ControllerName {
     /// Every controller.
-    pub const ALL: [ControllerName; 2] = [ControllerName::Job, ControllerName::Scheduler];
+    pub const ALL: [ControllerName; 3] = [ControllerName::Job, ControllerName::PodCollector, ControllerName::Scheduler];
 }
 
 /// Settings of the Job controller.

@@ -11,6 +11,7 @@ use crate::config::{Config, ControllerName};
 use crate::input::{Input, InputError};
 use crate::job::{JobController, OrphanPods};
 use crate::object::Target;
+use crate::pod_gc::PodCollector;
 use crate::queue::RetryDelay;
 use crate::runner::{Controller, Outbox, Reconcile, Runner};
 use crate::scheduler::Scheduler;
@@ -154,6 +155,7 @@ impl Controllers {
 fn make(name: ControllerName, config: &Config) -> Vec<Box<dyn Controller + Send>> {
     match name {
         ControllerName::Job => vec![run(JobController::new(config.job)), run(OrphanPods)],
+        ControllerName::PodCollector => vec![run(PodCollector::new(config.ended_pods_max))],
         ControllerName::Scheduler => vec![run(Scheduler)],
     }
 }

@@ -21,6 +21,7 @@ mod controllers;
 mod input;
 mod job;
 mod object;
+mod pod_gc;
 mod queue;
 mod runner;
 mod scheduler;

@@ -4,7 +4,7 @@
 //! Writes are idempotent: to delete what is gone or to remove a finalizer that is not there is success.
 //! The driver carries a write out and answers it with [`crate::Input::Answered`]; it decides nothing.
 
-use k8s_openapi::api::core::v1::{ObjectReference, PodCondition};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::object::{Object, Target};
@@ -44,11 +44,13 @@ pub enum Action {
         /// What to set.
         patch: Box<PodStatusPatch>,
     },
-    /// Change finalizers and owner references of whatever is stored, without a resourceVersion; [`MetadataChange::apply`] is the law.
+    /// Change finalizers and owner references of whatever is stored; [`MetadataChange::apply`] is the law.
     /// Answered `Stored`, `Gone` if the object went with its last finalizer, or `Refused`.
     EditMetadata {
         /// Which object.
         target: Target,
+        /// If given, refused as `Conflict` unless this is still the stored resourceVersion.
+        if_version: Option<String>,
         /// What to change, in this order.
         changes: Vec<MetadataChange>,
     },
@@ -108,6 +110,8 @@ impl Propagation {
 /// What [`Action::PatchPodStatus`] sets.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PodStatusPatch {
+    /// If given, refused as `Conflict` unless this is still the stored resourceVersion.
+    pub if_version: Option<String>,
     /// Conditions, each replacing the one of its type.
     pub conditions: Vec<PodCondition>,
     /// `status.phase`, if it is to change.
@@ -212,6 +216,22 @@ pub struct EventRecord {
     pub reason: String,
     /// `message`.
     pub message: String,
+}
+
+impl From<EventRecord> for Event {
+    /// The event with what is known here; name, times and count are the recorder's.
+    fn from(record: EventRecord) -> Event {
+        let type_ = if record.warning { "Warning" } else { "Normal" };
+        Event {
+            source: Some(EventSource { component: Some(record.component.to_owned()), host: None }),
+            reporting_component: Some(record.component.to_owned()),
+            type_: Some(type_.to_owned()),
+            reason: Some(record.reason),
+            message: Some(record.message),
+            involved_object: record.regarding,
+            ..Event::default()
+        }
+    }
 }
 
 /// How a write ended.

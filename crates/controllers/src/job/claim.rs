@@ -89,6 +89,7 @@ fn selects(selector: &Selector, pod: &Pod) -> bool {
 fn adopt(pod: &Pod, job: &Job) -> Action {
     Action::EditMetadata {
         target: pod_target(pod),
+        if_version: None,
         changes: vec![
             MetadataChange::AddOwnerReference(owner_reference(job)),
             MetadataChange::AddFinalizer(TRACKING_FINALIZER.to_owned()),
@@ -99,6 +100,7 @@ fn adopt(pod: &Pod, job: &Job) -> Action {
 fn let_go(pod: &Pod, job_uid: &str) -> Action {
     Action::EditMetadata {
         target: pod_target(pod),
+        if_version: None,
         changes: vec![
             MetadataChange::RemoveOwnerReference { uid: job_uid.to_owned() },
             MetadataChange::RemoveFinalizer(TRACKING_FINALIZER.to_owned()),

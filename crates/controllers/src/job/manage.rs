@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::delay;
-use super::pods::{TRACKING_FINALIZER, completion_index, deletion_order, finish_time, is_terminating, is_tracked};
+use super::pods::{
+    TRACKING_FINALIZER, completion_index, deletion_order, finish_time, is_terminal, is_terminating, is_tracked,
+};
 use super::situation::{Situation, index_attempts};
 use super::template::{indexed_pod, plain_pod};
 use super::{JobMemory, pod_target};
@@ -171,9 +173,13 @@ fn index_ready_at(failed: &Pod, config: &JobConfig) -> Timestamp {
 }
 
 /// Takes the tracking finalizer from a pod.
+///
+/// If the pod is active, only from the very version that was seen: one that has ended in the meantime must be counted.
 pub(crate) fn release(pod: &Pod) -> Action {
+    let version = pod.metadata.resource_version.clone();
     Action::EditMetadata {
         target: pod_target(pod),
+        if_version: version.filter(|_| !is_terminal(pod)),
         changes: vec![MetadataChange::RemoveFinalizer(TRACKING_FINALIZER.to_owned())],
     }
 }

@@ -214,11 +214,12 @@ impl Reconcile for JobController {
             && !matches!(action, Action::UpdateStatus(_))
         {
             match outcome {
-                Outcome::Refused(refusal)
-                    if refusal.cause != RefusalCause::NotFound || matches!(action, Action::Create(_)) =>
-                {
-                    memory.note_refusal(now);
-                }
+                Outcome::Refused(refusal) => match refusal.cause {
+                    // The newer version is on its way, and brings the Job up again.
+                    RefusalCause::Conflict => {}
+                    RefusalCause::NotFound if !matches!(action, Action::Create(_)) => {}
+                    _ => memory.note_refusal(now),
+                },
                 _ => memory.note_success(now),
             }
         }

@@ -174,7 +174,10 @@ impl<'a> Situation<'a> {
     fn failed_indexes(&self, limit: i32) -> Indexes {
         let recorded = self.status.failed_indexes.as_deref().unwrap_or_default();
         let mut failed = Indexes::parse(recorded, self.completions());
-        for pod in &self.pods {
+        // Once the end is recorded, pods fail because they are deleted, which says nothing of their indexes.
+        let has_ended =
+            ["FailureTarget", "SuccessCriteriaMet"].into_iter().any(|type_| self.true_condition(type_).is_some());
+        for pod in self.pods.iter().filter(|_| !has_ended) {
             if self.is_countable(pod) && has_failed(pod, self.job) {
                 let is_final = match self.judge(pod) {
                     Verdict::FailIndex => true,

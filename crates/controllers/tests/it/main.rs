@@ -2,7 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 #![expect(unreachable_pub, reason = "the modules of one test binary are public to each other")]
 
+mod collection;
+mod dice;
 mod job_basic;
+mod job_indexed;
+mod job_policies;
+mod job_random;
 mod purity;
 mod scheduling;
 mod store;

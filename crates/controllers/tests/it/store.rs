@@ -208,6 +208,9 @@ impl Store {
             Action::UpdateStatus(object) | Action::Update(object) => {
                 self.update(object, matches!(action, Action::UpdateStatus(_)))
             }
+            Action::PatchPodStatus { pod, patch } if !self.is_at(pod, patch.if_version.as_deref()) => {
+                Outcome::Refused(refusal(RefusalCause::Conflict, "modified"))
+            }
             Action::PatchPodStatus { pod, patch } => self.edit(&pod.uid, |object| {
                 let Object::Pod(pod) = object else { panic!("not a pod") };
                 let status = std::sync::Arc::make_mut(pod).status.get_or_insert_default();
@@ -229,11 +232,16 @@ impl Store {
                     status.nominated_node_name.clone_from(&patch.nominated_node_name);
                 }
             }),
-            Action::EditMetadata { target, changes } => self.edit(&target.uid, |object| {
-                for change in changes {
-                    change.apply(metadata(object));
+            Action::EditMetadata { target, changes, if_version } => {
+                if !self.is_at(target, if_version.as_deref()) {
+                    return Outcome::Refused(refusal(RefusalCause::Conflict, "modified"));
                 }
-            }),
+                self.edit(&target.uid, |object| {
+                    for change in changes {
+                        change.apply(metadata(object));
+                    }
+                })
+            }
             Action::Delete { target, propagation, grace_seconds } => {
                 self.delete(&target.uid, *propagation, *grace_seconds, now)
             }
@@ -264,6 +272,13 @@ impl Store {
                 Outcome::Done
             }
         }
+    }
+
+    /// True unless the object is stored in another version than the one asked for.
+    fn is_at(&self, target: &Target, version: Option<&str>) -> bool {
+        let stored = self.objects.get(&target.uid);
+        let stored = stored.and_then(|object| object.metadata().resource_version.as_deref());
+        stored.is_none() || version.is_none() || stored == version
     }
 
     fn edit(&mut self, uid: &str, change: impl FnOnce(&mut Object)) -> Outcome {

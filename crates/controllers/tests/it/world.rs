@@ -268,3 +268,12 @@ pub fn job(spec: &str) -> Job {
     }))
     .unwrap()
 }
+
+pub fn annotation(pod: &Pod, key: &str) -> Option<String> {
+    pod.metadata.annotations.as_ref()?.get(key).cloned()
+}
+
+pub fn index(pod: &Pod) -> u32 {
+    let key = "batch.kubernetes.io/job-completion-index";
+    annotation(pod, key).unwrap().parse().unwrap()
+}
