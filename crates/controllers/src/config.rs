@@ -30,17 +30,27 @@ impl Config {
 /// Names of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {
+    /// Makes Jobs when they are due.
+    CronJob,
     /// Makes and counts the pods of Jobs.
     Job,
     /// Ends pods that no node will end, and keeps the ended ones few.
     PodCollector,
     /// Binds pods to nodes.
     Scheduler,
+    /// Deletes finished Jobs when their time to live has passed.
+    TtlAfterFinished,
 }
 
 impl ControllerName {
     /// Every controller.
-    pub const ALL: [ControllerName; 3] = [ControllerName::Job, ControllerName::PodCollector, ControllerName::Scheduler];
+    pub const ALL: [ControllerName; 5] = [
+        ControllerName::CronJob,
+        ControllerName::Job,
+        ControllerName::PodCollector,
+        ControllerName::Scheduler,
+        ControllerName::TtlAfterFinished,
+    ];
 }
 
 /// Settings of the Job controller.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::cache::{Cache, Change};
 use crate::config::{Config, ControllerName};
+use crate::cron_job::CronJobController;
 use crate::input::{Input, InputError};
 use crate::job::{JobController, OrphanPods};
 use crate::object::Target;
@@ -15,6 +16,7 @@ use crate::pod_gc::PodCollector;
 use crate::queue::RetryDelay;
 use crate::runner::{Controller, Outbox, Reconcile, Runner};
 use crate::scheduler::Scheduler;
+use crate::ttl::TtlAfterFinished;
 use crate::write::{Action, Outcome, RefusalCause, Write, WriteId};
 
 /// Waits after refused writes (J-65).
@@ -154,9 +156,11 @@ impl Controllers {
 /// The controllers behind a name.
 fn make(name: ControllerName, config: &Config) -> Vec<Box<dyn Controller + Send>> {
     match name {
+        ControllerName::CronJob => vec![run(CronJobController::default())],
         ControllerName::Job => vec![run(JobController::new(config.job)), run(OrphanPods)],
         ControllerName::PodCollector => vec![run(PodCollector::new(config.ended_pods_max))],
         ControllerName::Scheduler => vec![run(Scheduler)],
+        ControllerName::TtlAfterFinished => vec![run(TtlAfterFinished)],
     }
 }
 

@@ -18,6 +18,7 @@
 mod cache;
 mod config;
 mod controllers;
+mod cron_job;
 mod input;
 mod job;
 mod object;
@@ -26,11 +27,13 @@ mod queue;
 mod runner;
 mod scheduler;
 mod time;
+mod ttl;
 mod write;
 
 pub use cache::Cache;
 pub use config::{Config, ControllerName, JobConfig};
 pub use controllers::Controllers;
+pub use cron_job::SCHEDULED_TIMESTAMP;
 pub use input::{Input, InputError};
 pub use job::{COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, TRACKING_FINALIZER};
 pub use object::{Kind, Object, OtherObject, Target};

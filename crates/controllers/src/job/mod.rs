@@ -24,8 +24,8 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
 
 use self::backoff::FailureRecord;
-pub(crate) use self::decision::is_finished;
 use self::decision::{Decision, End, completes, deadline, decide};
+pub(crate) use self::decision::{finished_condition, is_finished};
 use self::manage::{Management, delete, manage, release};
 pub(crate) use self::orphans::OrphanPods;
 pub(crate) use self::pods::is_terminal;

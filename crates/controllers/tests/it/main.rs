@@ -3,6 +3,7 @@
 #![expect(unreachable_pub, reason = "the modules of one test binary are public to each other")]
 
 mod collection;
+mod cron_jobs;
 mod dice;
 mod job_basic;
 mod job_indexed;
