@@ -1,0 +1,1 @@
+//! Patches: how an object is changed by a part of it.
