@@ -239,7 +239,7 @@ fn show(value: &Value) -> String {
 }
 
 /// A text in quotes as Go's `%q` writes it, as far as the two languages differ: control characters.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
