@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use api::selector::LabelSelector;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
-use kube_core::labels::{Selector, SelectorExt};
 
 use super::pods::{TRACKING_FINALIZER, controller_of};
 use super::template::owner_reference;
@@ -76,12 +76,12 @@ pub(crate) fn adopters<'a>(cache: &'a Cache, pod: &'a Pod) -> impl Iterator<Item
 }
 
 /// The Job's selector; one that is absent, empty or can't be read selects nothing.
-fn selector(spec: &JobSpec) -> Option<Selector> {
-    let selector = Selector::try_from(spec.selector.clone()?).ok()?;
-    Some(selector).filter(|selector| !selector.selects_all())
+fn selector(spec: &JobSpec) -> Option<LabelSelector> {
+    let selector = LabelSelector::from_spec(spec.selector.as_ref()).ok()?;
+    Some(selector).filter(|selector| !selector.selects_everything())
 }
 
-fn selects(selector: &Selector, pod: &Pod) -> bool {
+fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
     let none = Default::default();
     selector.matches(pod.metadata.labels.as_ref().unwrap_or(&none))
 }

@@ -1,19 +1,13 @@
-//! Why a node is not for a pod: the filters of the default scheduler but for resources, in its order and its words.
+//! Why a node is not for a pod: the filters of the default scheduler that look at the node itself, in its words.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ContainerPort, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration,
+    ContainerPort, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
 
+use super::cluster::Candidate;
 use crate::object::name_of;
-
-/// One node and the pods that take room on it.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidate<'a> {
-    pub(crate) node: &'a Node,
-    pub(crate) pods: Vec<&'a Pod>,
-}
 
 /// Why a node is not for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
