@@ -16,17 +16,25 @@
 //! - [`resource`]: the table of served kinds
 //! - [`registry`]: create, get, list, watch, update, patch, delete by Kubernetes' rules
 //! - [`error`]: failures as `Status` objects
+//! - [`auth`], [`tokens`]: certificates, tokens, roles
+//! - [`http`]: the server; [`streams`]: what it needs of whoever runs the pods
 //!
 //! It knows objects, not containers: what runs in a pod is behind the streams trait, which the binary joins to the node.
 
+pub mod auth;
 pub mod codec;
 pub mod error;
+pub mod http;
 pub mod registry;
 pub mod resource;
 pub mod store;
+pub mod streams;
+pub mod tokens;
 pub mod value;
 
+pub use auth::{Authority, ServerNames};
 pub use error::ApiError;
+pub use http::{Server, ServerOptions, VersionInfo};
 pub use registry::{
     Answer, DeleteOptions, Deleted, ListOptions, Part, Propagation, Registry, RegistryOptions, Selection, Watch,
     WatchEvent, WatchOptions, WriteOptions,

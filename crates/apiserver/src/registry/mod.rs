@@ -37,6 +37,11 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use read::{List, ListOptions, VersionMatch, Watch, WatchEvent, WatchOptions};
 pub use selection::{FieldSelector, Selection};
 pub use typed::Object;
+
+/// A fresh uid.
+pub(crate) fn new_uid() -> Result<String, ApiError> {
+    random::uid()
+}
 pub use update::Part;
 
 /// Tells the time.
@@ -109,7 +114,12 @@ impl Registry {
         &self.store
     }
 
-    /// The time of the clock it was made with.
+    /// The clock it was made with.
+    pub fn clock(&self) -> Clock {
+        Arc::clone(&self.clock)
+    }
+
+    /// The time of that clock.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
