@@ -162,6 +162,11 @@ impl Engine {
     }
 
     fn observed(&mut self, observation: PodObservation) {
+        let is_empty = observation.sandboxes.is_empty() && observation.containers.is_empty();
+        if is_empty && !self.by_uid.contains_key(&observation.pod.uid) {
+            // A late look at a pod that is over.
+            return;
+        }
         let key = self.key_of(&observation.pod);
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.observe(observation);

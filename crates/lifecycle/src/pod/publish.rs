@@ -115,6 +115,13 @@ impl Publication {
 impl PodWorker {
     /// Computes the status and, if it differs, has it written.
     pub(crate) fn refresh_status(&mut self, cx: &Context<'_>) {
+        if let Stage::Terminated(termination) = &mut self.stage {
+            if termination.is_final || self.pod.is_none() {
+                // The last word has been said, or there is nobody to say it to.
+                termination.is_final = true;
+                return;
+            }
+        }
         let Some(pod) = self.pod.clone() else { return };
         let empty = PodStatus::default();
         let all_down = matches!(self.stage, Stage::Terminated(_));
