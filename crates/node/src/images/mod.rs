@@ -39,5 +39,6 @@ pub use reference::{Reference, ReferenceError};
 pub use registry::RegistryError;
 pub use store::{FindError, ImageStore, StoreError};
 pub use tar::TarError;
+pub(crate) use tree::open_beneath;
 pub use tree::remove_tree;
 pub use unpack::{LowerLayers, UnpackError, UnpackLimits, Unpacked, unpack};

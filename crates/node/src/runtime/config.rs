@@ -5,6 +5,7 @@
 //! Next: [`super`] for the verbs, `shim::spec` for the OCI document that is made of a [`ContainerConfig`].
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lifecycle::{ContainerId, ContainerRole, PodRef, PodUid, SandboxId};
@@ -29,6 +30,8 @@ pub struct SandboxConfig {
     pub cgroup_parent: String,
     /// What the pod's cgroup is limited to (L-809).
     pub resources: LinuxResources,
+    /// The addresses to report, the primary one first; what gives them to the pod is not the runtime's affair.
+    pub ips: Vec<IpAddr>,
     /// Free for the agent; kept on disk with the sandbox.
     pub labels: BTreeMap<String, String>,
 }
@@ -202,6 +205,8 @@ pub enum MountSource {
     Bind {
         /// The node's path.
         path: PathBuf,
+        /// A path inside it to bind instead (`subPath`); it is resolved where it is mounted and may not lead out (L-926).
+        sub_path: Option<PathBuf>,
         /// Whether it can be written.
         access: MountAccess,
         /// Which later mounts pass (L-927).

@@ -1,12 +1,35 @@
 //! Volumes: what a pod's containers mount (L-920 to L-929).
 //!
 //! [`PodVolumes`] works on one pod's directory and keeps no state elsewhere, so that a new agent goes on with what it finds there.
-//! Its tmpfs and overlay mounts are made in the agent's mount namespace, below the pod's directory, and are private;
-//! the shim's containers bind them by path.
+//!
+//! | done | by |
+//! |---|---|
+//! | before the sandbox is made | [`PodVolumes::set_up`]: directories, memory file systems, files from the API |
+//! | when an object or the pod has changed | [`PodVolumes::refresh`] |
+//! | when a container is created | [`PodVolumes::mounts`]: what the runtime is asked to mount |
+//! | when the pod has ended | [`PodVolumes::tear_down`] |
+//!
+//! Memory file systems are mounted in the agent's mount namespace, below the pod's directory, and are private.
+//! A shim that starts afterwards has them in its own namespace too; that is why they are made before the sandbox.
+//! Image volumes and subPaths are mounted by the shim alone: nothing of them is left on the node.
+//!
 //! All of it blocks: call it from a blocking task.
 
+mod api_files;
+mod atomic;
+mod directory;
+mod empty_dir;
+mod host_path;
+mod mount_table;
+mod mounts;
+mod ownership;
+mod payload;
+mod set_up;
+mod sub_path;
+mod tear_down;
+mod token;
+
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,17 +38,19 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, VolumeMount};
 
 use crate::images::ImageStore;
 
-/// The volumes of one pod, below `<pod directory>/volumes` and `<pod directory>/volume-subpaths`.
+pub use tear_down::TearDownError;
+
+/// The volumes of one pod, below `<pod directory>/volumes`.
 #[derive(Clone, Debug)]
 pub struct PodVolumes {
-    directory: PathBuf,
+    pod_directory: PathBuf,
 }
 
 /// What volumes are made of.
 pub struct VolumeContext<'a> {
     /// The pod.
     pub pod: &'a Pod,
-    /// The node's settings: allocatable resources for `resourceFieldRef`.
+    /// The node's settings: allocatable resources for `resourceFieldRef` and for memory file systems.
     pub node: &'a lifecycle::NodeConfig,
     /// Where ConfigMaps, Secrets and tokens come from.
     pub sources: &'a dyn VolumeSources,
@@ -41,7 +66,7 @@ pub trait VolumeSources: Send + Sync {
     fn config_map(&self, namespace: &str, name: &str) -> Result<Option<Arc<ConfigMap>>, SourceError>;
     /// A Secret, `None` if there is none of that name.
     fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, SourceError>;
-    /// A token of the pod's service account.
+    /// A new token of the pod's service account.
     fn service_account_token(&self, request: &TokenRequest<'_>) -> Result<Token, SourceError>;
 }
 
@@ -72,7 +97,8 @@ pub struct Token {
     pub expires_at: Timestamp,
 }
 
-/// Mounts of one container to ask for.
+/// A container whose mounts are asked for.
+#[derive(Clone, Copy, Debug)]
 pub struct ContainerMounts<'a> {
     /// The container's name.
     pub container: &'a str,
@@ -80,34 +106,6 @@ pub struct ContainerMounts<'a> {
     pub volume_mounts: &'a [VolumeMount],
     /// Its final environment, for `subPathExpr`.
     pub environment: &'a BTreeMap<String, String>,
-}
-
-/// One bind mount for a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BindMount {
-    /// The volume's name in the pod's spec.
-    pub volume: String,
-    /// What to bind, on this machine.
-    pub source: PathBuf,
-    /// Where, in the container.
-    pub destination: PathBuf,
-    /// Whether the mount is read-only.
-    pub read_only: bool,
-    /// Whether mounts below it are read-only too (L-927). Never without `read_only`.
-    pub recursive_read_only: bool,
-    /// How mounts made later travel.
-    pub propagation: Propagation,
-}
-
-/// Propagation of mounts between node and container (L-927).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// `None`: rprivate.
-    Private,
-    /// `HostToContainer`: rslave.
-    HostToContainer,
-    /// `Bidirectional`: rshared.
-    Bidirectional,
 }
 
 /// Volumes that could not be set up: one text for each, as the `FailedMount` events say them.
@@ -124,18 +122,41 @@ pub struct FailedMounts {
 pub struct MountError(pub String);
 
 impl PodVolumes {
-    /// The volumes below a pod's directory (`<data dir>/pods/<uid>`), which need not exist yet.
+    /// The volumes below a pod's directory (`<data dir>/pods/<uid>`), which need not exist.
     pub fn new(pod_directory: &Path) -> Self {
-        PodVolumes { directory: pod_directory.to_owned() }
+        PodVolumes { pod_directory: pod_directory.to_owned() }
+    }
+
+    fn volumes(&self) -> PathBuf {
+        self.pod_directory.join("volumes")
+    }
+
+    /// A volume's directory, as a kubelet names it.
+    fn volume(&self, plugin: &str, volume: &str) -> PathBuf {
+        self.volumes().join(format!("kubernetes.io~{plugin}")).join(volume)
     }
 }
 
-// Surface to come in this file's children:
-//
-// PodVolumes::set_up(&self, &VolumeContext) -> Result<(), FailedMounts>     every volume of the pod; idempotent
-// PodVolumes::refresh(&self, &VolumeContext) -> Result<Option<Timestamp>, FailedMounts>   L-922, L-923; when a token wants to be renewed
-// PodVolumes::mounts(&self, &VolumeContext, &ContainerMounts) -> Result<Vec<BindMount>, MountError>   sorted so that a mount comes after the one it lies in
-// PodVolumes::tear_down(&self) -> Result<(), TearDownError>                 idempotent, also for what an earlier agent left
-// image_volumes(&Pod) -> Vec<(volume name, reference, pull policy)>         what has to be pulled before set_up
-#[doc(hidden)]
-pub fn surface(_: IpAddr) {}
+/// The names of image volumes with what the image is called: they are to be pulled before a container that mounts them starts (L-928).
+pub fn image_volumes(pod: &Pod) -> Vec<(String, String)> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let images = volumes.filter_map(|volume| {
+        let reference = volume.image.as_ref()?.reference.clone()?;
+        Some((volume.name.clone(), reference))
+    });
+    images.collect()
+}
+
+/// The pod, as effects name it.
+fn pod_ref(pod: &Pod) -> lifecycle::PodRef {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    lifecycle::PodRef {
+        namespace: text(&pod.metadata.namespace),
+        name: text(&pod.metadata.name),
+        uid: lifecycle::PodUid(text(&pod.metadata.uid)),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests;
