@@ -25,4 +25,18 @@
 //!
 //! Next: [`config`] for what can be asked for, `shim` for who carries it out.
 
+mod board;
 pub mod config;
+mod connection;
+mod error;
+mod sandbox;
+mod service;
+mod session;
+pub(crate) mod stop_signal;
+mod streams;
+
+pub use error::RuntimeError;
+pub use service::{Observations, RuntimeConfig, RuntimeService};
+pub use session::{AttachConfig, AttachSession, CapturedExec, ExecConfig, ExecSession};
+pub use stop_signal::signal_number;
+pub use streams::{ProcessInput, ProcessOutput, Terminal};
