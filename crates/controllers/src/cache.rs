@@ -49,6 +49,7 @@ pub struct Cache {
     by_uid: BTreeMap<String, Object>,
     by_name: BTreeMap<NameKey, String>,
     by_owner: BTreeMap<String, BTreeSet<String>>,
+    by_namespace: BTreeMap<String, BTreeSet<String>>,
     buried: BTreeMap<String, Tombstone>,
 }
 
@@ -91,6 +92,12 @@ impl Cache {
             .range(start..)
             .take_while(move |((kind, namespace, _), _)| *kind == key.0 && *namespace == key.1)
             .filter_map(|(_, uid)| self.by_uid.get(uid))
+    }
+
+    /// Every object of any kind that is in a namespace, in the order of uids.
+    pub fn contents<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Object> + use<'a> {
+        let uids = self.by_namespace.get(namespace).into_iter().flatten();
+        uids.filter_map(|uid| self.by_uid.get(uid))
     }
 
     /// Every object that has an owner reference with this uid, in the order of uids.
@@ -174,6 +181,10 @@ impl Cache {
             let dependents = self.by_owner.entry(owner.uid.clone()).or_default();
             dependents.insert(uid.clone());
         }
+        if !new.namespace().is_empty() {
+            let contents = self.by_namespace.entry(new.namespace().to_owned()).or_default();
+            contents.insert(uid.clone());
+        }
         self.by_name.insert(key, uid.clone());
         self.by_uid.insert(uid, new.clone());
         changes.push(Change::Applied { old, new });
@@ -214,6 +225,12 @@ impl Cache {
     fn remove(&mut self, uid: &str) -> Option<Change> {
         let old = self.by_uid.remove(uid)?;
         self.unlink_owners(&old);
+        if let Some(contents) = self.by_namespace.get_mut(old.namespace()) {
+            contents.remove(uid);
+            if contents.is_empty() {
+                self.by_namespace.remove(old.namespace());
+            }
+        }
         let key = name_key(&old);
         if self.by_name.get(&key).is_some_and(|named| named == uid) {
             self.by_name.remove(&key);
@@ -304,6 +321,7 @@ mod tests {
         cache.delete("2", None);
         cache.delete("1", None);
         assert!(cache.by_owner.is_empty());
+        assert!(cache.by_namespace.is_empty());
         assert!(cache.by_name.is_empty());
     }
 

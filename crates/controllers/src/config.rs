@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::object::Kind;
+
 /// Settings of all controllers.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -12,6 +14,10 @@ pub struct Config {
     pub job: JobConfig,
     /// How many ended pods are kept (`--terminated-pod-gc-threshold`).
     pub ended_pods_max: usize,
+    /// The CA certificates that `kube-root-ca.crt` carries, in PEM; without them it is not made.
+    pub ca_bundle: Option<String>,
+    /// Every kind that is served. The garbage collector leaves alone what is owned by any other.
+    pub served_kinds: Vec<ServedKind>,
 }
 
 impl Default for Config {
@@ -23,7 +29,41 @@ impl Default for Config {
 impl Config {
     /// Kubernetes' settings, with these controllers alone.
     pub fn only(names: &[ControllerName]) -> Config {
-        Config { enabled: names.iter().copied().collect(), job: JobConfig::default(), ended_pods_max: 12_500 }
+        Config {
+            enabled: names.iter().copied().collect(),
+            job: JobConfig::default(),
+            ended_pods_max: 12_500,
+            ca_bundle: None,
+            served_kinds: ServedKind::known(),
+        }
+    }
+}
+
+/// A kind that is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedKind {
+    /// The kind.
+    pub kind: Kind,
+    /// True if its objects are in namespaces.
+    pub is_namespaced: bool,
+}
+
+impl ServedKind {
+    /// The kinds that the controllers themselves read or write.
+    pub fn known() -> Vec<ServedKind> {
+        let namespaced = [
+            Kind::POD,
+            Kind::JOB,
+            Kind::CRON_JOB,
+            Kind::SERVICE,
+            Kind::ENDPOINTS,
+            Kind::ENDPOINT_SLICE,
+            Kind::SERVICE_ACCOUNT,
+            Kind::CONFIG_MAP,
+        ];
+        let namespaced = namespaced.map(|kind| ServedKind { kind, is_namespaced: true });
+        let cluster = [Kind::NAMESPACE, Kind::NODE].map(|kind| ServedKind { kind, is_namespaced: false });
+        namespaced.into_iter().chain(cluster).collect()
     }
 }
 
@@ -32,10 +72,18 @@ impl Config {
 pub enum ControllerName {
     /// Makes Jobs when they are due.
     CronJob,
+    /// Keeps EndpointSlices and Endpoints of Services.
+    Endpoints,
+    /// Follows owner references.
+    GarbageCollector,
     /// Makes and counts the pods of Jobs.
     Job,
+    /// Empties namespaces that are being deleted.
+    Namespace,
     /// Ends pods that no node will end, and keeps the ended ones few.
     PodCollector,
+    /// Makes the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in every namespace.
+    Provisions,
     /// Binds pods to nodes.
     Scheduler,
     /// Deletes finished Jobs when their time to live has passed.
@@ -44,10 +92,14 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// Every controller.
-    pub const ALL: [ControllerName; 5] = [
+    pub const ALL: [ControllerName; 9] = [
         ControllerName::CronJob,
+        ControllerName::Endpoints,
+        ControllerName::GarbageCollector,
         ControllerName::Job,
+        ControllerName::Namespace,
         ControllerName::PodCollector,
+        ControllerName::Provisions,
         ControllerName::Scheduler,
         ControllerName::TtlAfterFinished,
     ];

@@ -9,10 +9,14 @@ use jiff::Timestamp;
 use crate::cache::{Cache, Change};
 use crate::config::{Config, ControllerName};
 use crate::cron_job::CronJobController;
+use crate::endpoints::EndpointsController;
+use crate::garbage::GarbageCollector;
 use crate::input::{Input, InputError};
 use crate::job::{JobController, OrphanPods};
+use crate::namespaces::NamespaceDeleter;
 use crate::object::Target;
 use crate::pod_gc::PodCollector;
+use crate::provisions::Provisions;
 use crate::queue::RetryDelay;
 use crate::runner::{Controller, Outbox, Reconcile, Runner};
 use crate::scheduler::Scheduler;
@@ -157,8 +161,12 @@ impl Controllers {
 fn make(name: ControllerName, config: &Config) -> Vec<Box<dyn Controller + Send>> {
     match name {
         ControllerName::CronJob => vec![run(CronJobController::default())],
+        ControllerName::Endpoints => vec![run(EndpointsController)],
+        ControllerName::GarbageCollector => vec![run(GarbageCollector::new(&config.served_kinds))],
         ControllerName::Job => vec![run(JobController::new(config.job)), run(OrphanPods)],
+        ControllerName::Namespace => vec![run(NamespaceDeleter::default())],
         ControllerName::PodCollector => vec![run(PodCollector::new(config.ended_pods_max))],
+        ControllerName::Provisions => vec![run(Provisions::new(config.ca_bundle.clone()))],
         ControllerName::Scheduler => vec![run(Scheduler)],
         ControllerName::TtlAfterFinished => vec![run(TtlAfterFinished)],
     }

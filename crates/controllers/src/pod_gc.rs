@@ -148,5 +148,10 @@ fn node_is_gone(pod: &Pod, now: Timestamp) -> PodCondition {
 }
 
 fn delete(pod: &Pod) -> Action {
-    Action::Delete { target: pod_target(pod), propagation: Propagation::Background, grace_seconds: Some(0) }
+    Action::Delete {
+        target: pod_target(pod),
+        if_version: None,
+        propagation: Propagation::Background,
+        grace_seconds: Some(0),
+    }
 }

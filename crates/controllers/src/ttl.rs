@@ -35,6 +35,7 @@ impl Reconcile for TtlAfterFinished {
         }
         Step::write([Action::Delete {
             target: Object::Job(job.clone()).target(),
+            if_version: None,
             propagation: Propagation::Foreground,
             grace_seconds: None,
         }])

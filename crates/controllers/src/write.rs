@@ -59,6 +59,8 @@ pub enum Action {
     Delete {
         /// Which object.
         target: Target,
+        /// If given, refused as `Conflict` unless this is still the stored resourceVersion.
+        if_version: Option<String>,
         /// What becomes of its dependents.
         propagation: Propagation,
         /// `gracePeriodSeconds`; `None` for the object's own.

@@ -225,6 +225,7 @@ fn write_status(cron_job: &CronJob, record: Record) -> Planned {
 fn delete(job: &Job) -> Action {
     Action::Delete {
         target: Object::from(job.clone()).target(),
+        if_version: None,
         propagation: Propagation::Background,
         grace_seconds: None,
     }

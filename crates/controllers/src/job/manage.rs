@@ -186,5 +186,10 @@ pub(crate) fn release(pod: &Pod) -> Action {
 
 /// Deletes a pod with its own grace period.
 pub(crate) fn delete(pod: &Pod) -> Action {
-    Action::Delete { target: pod_target(pod), propagation: Propagation::Background, grace_seconds: None }
+    Action::Delete {
+        target: pod_target(pod),
+        if_version: None,
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    }
 }

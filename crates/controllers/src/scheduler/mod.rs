@@ -174,8 +174,12 @@ fn evict(victim: &Pod, preemptor: &Pod, node_name: &str, now: Timestamp) -> Plan
         return Planned::from(patch(victim, PodStatusPatch { conditions, ..PodStatusPatch::default() }));
     }
     let message = format!("Preempted by pod {} on node {node_name}", uid_of(&preemptor.metadata));
-    let action =
-        Action::Delete { target: pod_target(victim), propagation: Propagation::Background, grace_seconds: None };
+    let action = Action::Delete {
+        target: pod_target(victim),
+        if_version: None,
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     Planned { events: vec![event(victim, false, "Preempted", &message)], action }
 }
 

@@ -5,11 +5,14 @@
 mod collection;
 mod cron_jobs;
 mod dice;
+mod garbage;
 mod job_basic;
 mod job_indexed;
 mod job_policies;
 mod job_random;
+mod namespaces;
 mod purity;
 mod scheduling;
+mod service_endpoints;
 mod store;
 mod world;

@@ -94,6 +94,13 @@ impl Store {
         if self.find(&kind, &namespace, &name).is_some() {
             return Err(refusal(RefusalCause::AlreadyExists, &format!("{name:?} already exists")));
         }
+        if is_terminating(self.find(&Kind::NAMESPACE, "", &namespace)) {
+            return Err(refusal(RefusalCause::NamespaceTerminating, "the namespace is being terminated"));
+        }
+        if let Object::Namespace(namespace) = &mut object {
+            let spec = std::sync::Arc::make_mut(namespace).spec.get_or_insert_default();
+            spec.finalizers = Some(vec!["kubernetes".into()]);
+        }
         if let Object::Pod(pod) = &mut object {
             let pod = std::sync::Arc::make_mut(pod);
             pod.status = Some(PodStatus { phase: Some("Pending".into()), ..Default::default() });
@@ -177,7 +184,8 @@ impl Store {
         let meta = object.metadata();
         let is_over = meta.deletion_timestamp.is_some()
             && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
-            && meta.finalizers.iter().flatten().next().is_none();
+            && meta.finalizers.iter().flatten().next().is_none()
+            && !matches!(object, Object::Namespace(namespace) if has_spec_finalizers(namespace));
         if is_over {
             self.remove(uid);
         }
@@ -242,7 +250,10 @@ impl Store {
                     }
                 })
             }
-            Action::Delete { target, propagation, grace_seconds } => {
+            Action::Delete { target, if_version, .. } if !self.is_at(target, if_version.as_deref()) => {
+                Outcome::Refused(refusal(RefusalCause::Conflict, "modified"))
+            }
+            Action::Delete { target, propagation, grace_seconds, .. } => {
                 self.delete(&target.uid, *propagation, *grace_seconds, now)
             }
             Action::Bind { pod, node_name } => self.edit(&pod.uid, |object| {
@@ -250,22 +261,11 @@ impl Store {
                 let pod = std::sync::Arc::make_mut(pod);
                 pod.spec.get_or_insert_default().node_name = Some(node_name.clone());
             }),
-            Action::FinalizeNamespace { namespace, finalizer } => {
-                let outcome = self.edit(&namespace.uid, |object| {
-                    let Object::Namespace(namespace) = object else { panic!("not a namespace") };
-                    let spec = std::sync::Arc::make_mut(namespace).spec.get_or_insert_default();
-                    spec.finalizers.get_or_insert_default().retain(|one| one != finalizer);
-                });
-                match &outcome {
-                    Outcome::Stored(Object::Namespace(stored))
-                        if stored.spec.as_ref().unwrap().finalizers.as_ref().unwrap().is_empty() =>
-                    {
-                        self.remove(&namespace.uid);
-                        Outcome::Gone
-                    }
-                    _ => outcome,
-                }
-            }
+            Action::FinalizeNamespace { namespace, finalizer } => self.edit(&namespace.uid, |object| {
+                let Object::Namespace(namespace) = object else { panic!("not a namespace") };
+                let spec = std::sync::Arc::make_mut(namespace).spec.get_or_insert_default();
+                spec.finalizers.get_or_insert_default().retain(|one| one != finalizer);
+            }),
             Action::RecordEvent(event) => {
                 let type_ = if event.warning { "Warning" } else { "Normal" };
                 self.events.push(format!("{type_} {} {}", event.reason, event.message));
@@ -326,6 +326,15 @@ fn through_json<T: serde_json_bounds::Both>(value: &T) -> T {
 mod serde_json_bounds {
     pub trait Both: k8s_openapi::serde::Serialize + k8s_openapi::serde::de::DeserializeOwned {}
     impl<T: k8s_openapi::serde::Serialize + k8s_openapi::serde::de::DeserializeOwned> Both for T {}
+}
+
+fn is_terminating(namespace: Option<&Object>) -> bool {
+    namespace.is_some_and(|namespace| namespace.metadata().deletion_timestamp.is_some())
+}
+
+fn has_spec_finalizers(namespace: &k8s_openapi::api::core::v1::Namespace) -> bool {
+    let spec = namespace.spec.as_ref();
+    spec.and_then(|spec| spec.finalizers.as_ref()).is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 pub fn refusal(cause: RefusalCause, message: &str) -> Refusal {
