@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use apiserver::registry::{FieldSelector, FieldValidation};
+use apiserver::registry::FieldValidation;
 use apiserver::{
     ApiError, DeleteOptions, ListOptions, Part, Propagation, Registry, ResourceType, Selection, Store, WatchEvent,
     WatchOptions, WriteOptions,
@@ -303,8 +303,7 @@ async fn a_195_the_default_service_account_comes_back() -> TestResult {
 #[tokio::test]
 async fn a_79_a_watch_tells_when_an_object_begins_and_ceases_to_match() -> TestResult {
     let world = World::new().await?;
-    let fields = FieldSelector::parse(pods(), "status.phase=Running")?;
-    let selection = Selection { fields, ..Selection::default() };
+    let selection = Selection::parse(pods(), "", "status.phase=Running")?;
     let options =
         WatchOptions { selection, resource_version: Some(world.registry.revision()), ..WatchOptions::default() };
     let mut watch = world.registry.watch(pods(), Some("default"), options)?;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::User;
 use super::default_roles;
@@ -173,16 +173,14 @@ fn role_rules(registry: &Registry, kind: &str, name: &str, namespace: &str) -> V
 
 /// The rules of every cluster role that a selector of an aggregation means.
 fn aggregated(registry: &Registry, selector: &Value) -> Vec<Value> {
-    use kube_core::SelectorExt;
-    let selector = serde_json::from_value(selector.clone()).ok();
-    let selector: Option<kube_core::Selector> =
-        selector.and_then(|it: k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| it.try_into().ok());
-    let Some(selector) = selector.filter(|selector| !selector.selects_all()) else { return Vec::new() };
+    let Some(selector) = serde_json::from_value(selector.clone()).ok() else { return Vec::new() };
+    let Ok(selector) = api::selector::LabelSelector::from_spec(Some(&selector)) else { return Vec::new() };
     let roles = list(registry, "clusterroles", None);
     let labelled = roles.into_iter().filter(|role| {
-        let labels = role.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
-        let labels = labels.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
-        selector.matches(&labels.collect())
+        let labels = role.pointer("/metadata/labels").and_then(Value::as_object);
+        let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        // An empty selector would mean every role there is.
+        !selector.selects_everything() && selector.matches_with(label)
     });
     labelled.flat_map(|role| rules_of(&role)).collect()
 }

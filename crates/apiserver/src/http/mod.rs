@@ -1,7 +1,7 @@
 //! The HTTP front: what clients send becomes calls of the registry, what comes back becomes answers.
 //!
 //! - [`server`]: connections, TLS, limits; [`front`]: from a request to an answer
-//! - pure parts: [`request_info`], [`query`], [`negotiate`], [`labels`], [`json`], [`protobuf`], [`discovery`]
+//! - pure parts: [`request_info`], [`query`], [`negotiate`], [`json`], [`protobuf`], [`discovery`]
 //! - [`resources`]: the verbs on resources; [`watch`]: the answer that goes on; [`present`] and [`table`]: how objects look
 //! - [`reviews`]: questions about rights; [`pods`]: logs and streams of pods; [`tokens`]: service account tokens
 //! - [`openapi`]: the documents that clients check manifests by
@@ -11,7 +11,6 @@ mod discovery;
 mod front;
 mod health;
 mod json;
-mod labels;
 mod negotiate;
 mod openapi;
 mod patch;

@@ -1,12 +1,14 @@
 //! PATCH: four kinds of change to a stored object.
 
+use api::merge::{self, PatchError, PatchFault};
+use serde_json::Value;
+
 use super::front::{Front, Incoming};
 use super::respond::Answered;
 use super::{body, resources};
 use crate::error::ApiError;
 use crate::registry::Part;
 use crate::resource::ResourceType;
-use serde_json::Value;
 
 /// What a client may send.
 const MEDIA_TYPES: [&str; 4] = [
@@ -27,35 +29,39 @@ pub(super) async fn answer(front: &Front, resource: &'static ResourceType, part:
     let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
     let bytes = body::read(request.body).await?;
     let query = request.query;
-    let change: Box<dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync> = match media_type.as_str() {
-        "application/merge-patch+json" => {
-            let patch = body::decode_json(&bytes)?.object;
-            Box::new(move |old| {
-                let mut new = old.clone();
-                merge(&mut new, &patch);
-                Ok(new)
-            })
-        }
-        other => return Err(body::unsupported(other, &MEDIA_TYPES)),
-    };
+    let change = change(resource, &media_type, &bytes)?;
     let answer = front.registry.patch_with(resource, &namespace, &name, part, &options, change).await?;
     resources::written(front, resource, accepted, &query, &answer)
 }
 
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Value::Object(fields) = target else { return };
-    for (name, value) in patch {
-        if value.is_null() {
-            fields.shift_remove(name);
-        } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+/// A change, as a function of what is stored.
+type Change = Box<dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync>;
+
+fn change(resource: &'static ResourceType, media_type: &str, bytes: &[u8]) -> Result<Change, ApiError> {
+    let patch = body::decode_json(bytes)?.object;
+    let refuse = move |error: PatchError| refused(resource, &error);
+    Ok(match media_type {
+        "application/json-patch+json" => Box::new(move |old| merge::json_patch(old, &patch).map_err(refuse)),
+        "application/merge-patch+json" => Box::new(move |old| merge::merge_patch(old, &patch).map_err(refuse)),
+        _ => Box::new(move |old| {
+            merge::strategic_merge_patch(resource.group, resource.kind, old, &patch).map_err(refuse)
+        }),
+    })
+}
+
+/// A patch that cannot be applied.
+fn refused(resource: &ResourceType, error: &PatchError) -> ApiError {
+    match error.fault() {
+        PatchFault::Malformed => ApiError::bad_request(error.to_string()),
+        PatchFault::TooLarge => ApiError::new(413, "RequestEntityTooLarge", error.to_string(), None),
+        PatchFault::DoesNotFit => {
+            let message = format!("the server rejected our request due to an error in our request: {error}");
+            let details = k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails {
+                group: (!resource.group.is_empty()).then(|| resource.group.to_owned()),
+                kind: Some(resource.kind.to_owned()),
+                ..Default::default()
+            };
+            ApiError::new(422, "Invalid", message, Some(details))
         }
     }
 }

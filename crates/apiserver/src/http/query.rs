@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::error::{ApiError, cause};
-use crate::registry::{FieldSelector, FieldValidation, ListOptions, Selection, VersionMatch, WriteOptions};
+use crate::registry::{FieldValidation, ListOptions, Selection, VersionMatch, WriteOptions};
 use crate::resource::ResourceType;
 
 /// The parameters of a query, in their order.
@@ -95,12 +95,8 @@ impl Query {
 
     /// The label and field selectors.
     pub(super) fn selection(&self, resource: &ResourceType) -> Result<Selection, ApiError> {
-        let labels = match self.get("labelSelector") {
-            Some(text) => super::labels::parse(text)?,
-            None => kube_core::Selector::default(),
-        };
-        let fields = FieldSelector::parse(resource, self.get("fieldSelector").unwrap_or_default())?;
-        Ok(Selection { labels, fields })
+        let text = |name: &str| self.get(name).unwrap_or_default();
+        Selection::parse(resource, text("labelSelector"), text("fieldSelector"))
     }
 
     /// What a list asks for.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use api::printers::{Column, Printer};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::resource::ResourceType;
@@ -17,14 +18,9 @@ pub(super) struct Rendered {
 }
 
 /// Renders objects of one resource.
-pub(super) fn render(_resource: &ResourceType, objects: &[Arc<Value>], _now: Timestamp) -> Result<Rendered, ApiError> {
-    let columns = vec![
-        json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}),
-        json!({"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}),
-    ];
-    let rows = objects.iter().map(|object| {
-        let cell = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
-        json!({"cells": [cell("/metadata/name"), cell("/metadata/creationTimestamp")]})
-    });
-    Ok(Rendered { columns, rows: rows.collect() })
+pub(super) fn render(resource: &ResourceType, objects: &[Arc<Value>], now: Timestamp) -> Result<Rendered, ApiError> {
+    let printer = Printer::of(resource.group, resource.kind);
+    let rows: Result<Vec<Value>, _> = objects.iter().map(|object| Ok(printer.row(object, now)?.to_json())).collect();
+    let rows = rows.map_err(|error: serde_json::Error| ApiError::internal(error))?;
+    Ok(Rendered { columns: printer.columns.iter().map(Column::to_json).collect(), rows })
 }

@@ -38,12 +38,15 @@ impl Registry {
             if generated {
                 set_generated_name(resource, &mut object)?;
             }
-            warnings.extend(self.complete(resource, namespace, &mut object)?);
+            let (object, more) = self.complete(resource, namespace, object)?;
             let last = !generated || attempt == NAME_ATTEMPTS;
             match self.put_new(resource, namespace, object, options).await {
                 Err(error) if error.is_already_exists() && !last => {}
                 Err(error) => return Err(error),
-                Ok(object) => return Ok(Answer { object, warnings, created: true }),
+                Ok(object) => {
+                    warnings.extend(more);
+                    return Ok(Answer { object, warnings, created: true });
+                }
             }
         }
         Err(ApiError::internal("no free name was found"))
@@ -61,17 +64,23 @@ impl Registry {
         Ok(())
     }
 
-    /// Prepares, defaults, admits and validates a new object that has its name.
-    fn complete(&self, resource: &ResourceType, namespace: &str, object: &mut Value) -> Result<Vec<String>, ApiError> {
-        let name = value::text(object, "/metadata/name").unwrap_or_default().to_owned();
-        laws::prepare_for_create(resource, object)?;
-        self.admit_create(resource, namespace, object)?;
-        let causes = laws::validate_create(resource, object);
-        if causes.is_empty() {
-            Ok(laws::warnings(resource, object))
-        } else {
-            Err(ApiError::invalid(resource, &name, causes))
+    /// Defaults, admits, prepares and validates a new object that has its name.
+    fn complete(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        object: Value,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let name = value::text(&object, "/metadata/name").unwrap_or_default().to_owned();
+        let object = laws::default(resource, object)?;
+        let object = self.admit_create(resource, namespace, object)?;
+        let (object, mut warnings) = laws::prepare_for_create(resource, object, self.now())?;
+        let causes = laws::validate_create(resource, &object)?;
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(resource, &name, causes));
         }
+        warnings.extend(laws::warnings(resource, None, &object)?);
+        Ok((object, warnings))
     }
 
     async fn put_new(

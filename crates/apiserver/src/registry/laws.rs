@@ -4,53 +4,111 @@
 
 use std::sync::Arc;
 
+use api::field::FieldError;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::Value;
 
 use super::Part;
+use super::kinds::{Law, by_kind};
+use super::typed::Object;
 use crate::error::ApiError;
 use crate::resource::ResourceType;
 use crate::value;
 
-/// Sets what a new object of the kind begins with, and its defaults.
-pub(super) fn prepare_for_create(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
-    if resource.has_status() {
-        value::remove(object, &["status"]);
+/// Fills in the defaults of the kind.
+pub(super) fn default(resource: &ResourceType, object: Value) -> Result<Value, ApiError> {
+    fn apply<K: Law>(object: Value) -> Result<Value, ApiError> {
+        let mut typed: K = from_json(&object)?;
+        typed.default();
+        to_json(&typed)
     }
-    match resource.kind {
-        "Pod" => value::set(object, &["status", "phase"], Value::from("Pending")),
-        "Namespace" => {
-            value::set(object, &["status", "phase"], Value::from("Active"));
-            value::set(object, &["spec", "finalizers"], Value::from(vec!["kubernetes"]));
-        }
-        _ => {}
-    }
-    Ok(())
+    by_kind!(resource, Ok(object), apply(object))
 }
+
+/// Sets what a new object of the kind begins with, and gives warnings.
+pub(super) fn prepare_for_create(
+    resource: &ResourceType,
+    mut object: Value,
+    now: Timestamp,
+) -> Result<(Value, Vec<String>), ApiError> {
+    fn apply<K: Law>(object: &Value, now: Timestamp) -> Result<(Value, Vec<String>), ApiError> {
+        let mut typed: K = from_json(object)?;
+        let warnings = typed.prepare_create(now);
+        Ok((to_json(&typed)?, warnings))
+    }
+    // a new object's status is the server's to set.
+    if resource.has_status() && !KEEPS_STATUS.contains(&resource.kind) {
+        value::remove(&mut object, &["status"]);
+    }
+    by_kind!(resource, Ok((object, Vec::new())), apply(&object, now))
+}
+
+/// Kinds whose status may come with their creation: a node registers itself whole.
+const KEEPS_STATUS: [&str; 1] = ["Node"];
 
 /// The rules that a new object breaks.
-pub(super) fn validate_create(_resource: &ResourceType, _object: &Value) -> Vec<StatusCause> {
-    Vec::new()
+pub(super) fn validate_create(resource: &ResourceType, object: &Value) -> Result<Vec<StatusCause>, ApiError> {
+    fn apply<K: Law>(object: &Value) -> Result<Vec<StatusCause>, ApiError> {
+        Ok(from_json::<K>(object)?.validate_create().iter().map(FieldError::cause).collect())
+    }
+    by_kind!(resource, Ok(Vec::new()), apply(object))
 }
 
-/// Sets what an update of the kind keeps, and its defaults.
+/// Sets what an update of the kind keeps; a binding is written past all of it, as Kubernetes does.
 pub(super) fn prepare_for_update(
-    _resource: &ResourceType,
-    _part: Part,
-    _old: &Value,
-    _new: &mut Value,
-) -> Result<(), ApiError> {
-    Ok(())
+    resource: &ResourceType,
+    part: Part,
+    old: &Value,
+    object: Value,
+) -> Result<Value, ApiError> {
+    fn apply<K: Law>(part: Part, old: &Value, new: &Value) -> Result<Value, ApiError> {
+        let mut typed: K = from_json(new)?;
+        typed.default();
+        typed.prepare_update(&from_json(old)?, part);
+        to_json(&typed)
+    }
+    if part == Part::Binding {
+        return Ok(object);
+    }
+    by_kind!(resource, Ok(object), apply(part, old, &object))
 }
 
 /// The rules that an update breaks.
-pub(super) fn validate_update(_resource: &ResourceType, _part: Part, _old: &Value, _new: &Value) -> Vec<StatusCause> {
-    Vec::new()
+pub(super) fn validate_update(
+    resource: &ResourceType,
+    part: Part,
+    old: &Value,
+    new: &Value,
+) -> Result<Vec<StatusCause>, ApiError> {
+    fn apply<K: Law>(part: Part, old: &Value, new: &Value) -> Result<Vec<StatusCause>, ApiError> {
+        let errors = from_json::<K>(new)?.validate_update(&from_json(old)?, part);
+        Ok(errors.iter().map(FieldError::cause).collect())
+    }
+    by_kind!(resource, Ok(Vec::new()), apply(part, old, new))
 }
 
 /// What the client should know, though nothing is wrong.
-pub(super) fn warnings(_resource: &ResourceType, _object: &Value) -> Vec<String> {
-    Vec::new()
+pub(super) fn warnings(resource: &ResourceType, old: Option<&Value>, new: &Value) -> Result<Vec<String>, ApiError> {
+    fn apply<K: Law>(old: Option<&Value>, new: &Value) -> Result<Vec<String>, ApiError> {
+        let old: Option<K> = old.map(from_json).transpose()?;
+        Ok(from_json::<K>(new)?.warnings(old.as_ref()))
+    }
+    by_kind!(resource, Ok(Vec::new()), apply(old, new))
+}
+
+/// True if the kind's strategy counts the generation itself.
+pub(super) fn counts_generation(resource: &ResourceType) -> bool {
+    matches!((resource.group, resource.kind), ("", "Pod") | ("batch", "Job" | "CronJob"))
+}
+
+/// Objects here have been through their types once, so that a failure is ours.
+fn from_json<K: Object>(object: &Value) -> Result<K, ApiError> {
+    K::deserialize(object).map_err(|error| ApiError::internal(format!("a {} cannot be read: {error}", K::KIND)))
+}
+
+fn to_json<K: Object>(object: &K) -> Result<Value, ApiError> {
+    serde_json::to_value(object).map_err(ApiError::internal)
 }
 
 /// The stored object with the part of the new one that the request is about.

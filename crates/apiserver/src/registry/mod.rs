@@ -14,6 +14,7 @@
 mod admission;
 mod create;
 mod delete;
+mod kinds;
 mod laws;
 mod metadata;
 mod namespaces;
@@ -35,7 +36,7 @@ use crate::store::{ObjectKey, Store, StoredObject};
 
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use read::{List, ListOptions, VersionMatch, Watch, WatchEvent, WatchOptions};
-pub use selection::{FieldSelector, Selection};
+pub use selection::Selection;
 pub use typed::Object;
 
 /// A fresh uid.

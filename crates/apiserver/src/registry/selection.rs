@@ -1,7 +1,8 @@
 //! Which objects of a collection are meant: label and field selectors.
 //!
-//! The label grammar is `api`'s; which fields can be selected is decided here, by resource.
+//! The grammars are `api`'s; which fields can be selected is decided here, by resource.
 
+use api::selector::{FieldSelector, FieldTerm, LabelSelector};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -12,7 +13,7 @@ use crate::value;
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Its labels.
-    pub labels: kube_core::Selector,
+    pub labels: LabelSelector,
     /// Its fields.
     pub fields: FieldSelector,
 }
@@ -29,100 +30,32 @@ impl Selection {
         Self { fields: FieldSelector { terms: vec![term] }, ..Self::default() }
     }
 
+    /// Reads a label and a field selector; fails with 400 if one is malformed or names a field that the resource
+    /// cannot be selected by.
+    pub fn parse(resource: &ResourceType, labels: &str, fields: &str) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(labels)
+            .map_err(|error| ApiError::bad_request(format!("unable to parse requirement: {error}")))?;
+        let fields = FieldSelector::parse(fields).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        match fields.terms.iter().find(|term| !is_selectable(resource, &term.field)) {
+            None => Ok(Self { labels, fields }),
+            Some(term) if resource.kind == "Job" => {
+                Err(ApiError::bad_request(format!("field label \"{}\" not supported for Job", term.field)))
+            }
+            Some(term) => Err(ApiError::bad_request(format!("field label not supported: {}", term.field))),
+        }
+    }
+
     /// True if nothing is asked for.
     pub fn selects_all(&self) -> bool {
-        self.labels.selects_all() && self.fields.terms.is_empty()
+        self.labels.selects_everything() && self.fields.selects_everything()
     }
 
     /// True if the object is meant.
     pub fn matches(&self, object: &Value) -> bool {
-        use kube_core::SelectorExt;
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-        let labels =
-            labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        self.fields.matches(object) && (self.labels.selects_all() || self.labels.matches(&labels.collect()))
+        let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        self.fields.matches_with(|field| field_text(object, field)) && self.labels.matches_with(label)
     }
-}
-
-/// A field selector: every term must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
-    terms: Vec<FieldTerm>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FieldTerm {
-    field: String,
-    value: String,
-    equal: bool,
-}
-
-impl FieldSelector {
-    /// Reads `a=b,c!=d`; values may be empty and may escape `\,`, `\=` and `\\`.
-    ///
-    /// Fails with 400 if a term is malformed or names a field that the resource cannot be selected by.
-    pub fn parse(resource: &ResourceType, text: &str) -> Result<Self, ApiError> {
-        let terms: Result<Vec<_>, _> = split_terms(text)
-            .into_iter()
-            .filter(|term| !term.is_empty())
-            .map(|term| parse_term(resource, &term))
-            .collect();
-        Ok(Self { terms: terms? })
-    }
-
-    /// True if the object's fields are as asked for.
-    pub fn matches(&self, object: &Value) -> bool {
-        self.terms.iter().all(|term| (field_text(object, &term.field) == term.value) == term.equal)
-    }
-
-    /// The value that the field must have, if one term says so.
-    pub fn required(&self, field: &str) -> Option<&str> {
-        self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
-    }
-}
-
-/// Splits at commas that are not escaped.
-fn split_terms(text: &str) -> Vec<String> {
-    let mut terms = vec![String::new()];
-    let mut escaped = false;
-    for character in text.chars() {
-        if character == ',' && !escaped {
-            terms.push(String::new());
-            continue;
-        }
-        escaped = character == '\\' && !escaped;
-        if let Some(term) = terms.last_mut() {
-            term.push(character);
-        }
-    }
-    terms
-}
-
-fn parse_term(resource: &ResourceType, term: &str) -> Result<FieldTerm, ApiError> {
-    let (field, equal, value) = if let Some((field, value)) = term.split_once("!=") {
-        (field, false, value)
-    } else if let Some((field, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        (field, true, value)
-    } else {
-        return Err(ApiError::bad_request(format!("invalid selector: '{term}'; can't understand '{term}'")));
-    };
-    let field = field.trim();
-    if !is_selectable(resource, field) {
-        return Err(ApiError::bad_request(match resource.kind {
-            "Job" => format!("field label \"{field}\" not supported for Job"),
-            _ => format!("field label not supported: {field}"),
-        }));
-    }
-    Ok(FieldTerm { field: field.to_owned(), value: unescape(value.trim()), equal })
-}
-
-fn unescape(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        plain.extend(if character == '\\' { characters.next() } else { Some(character) });
-    }
-    plain
 }
 
 fn is_selectable(resource: &ResourceType, field: &str) -> bool {
@@ -208,8 +141,8 @@ mod tests {
 
     fn check(plural: &str, selector: &str, object: &Value) -> Result<bool, String> {
         let resource = ResourceType::find("", "v1", plural).ok_or("no such resource")?;
-        let selector = FieldSelector::parse(resource, selector).map_err(|error| error.to_string())?;
-        Ok(selector.matches(object))
+        let selection = Selection::parse(resource, "", selector).map_err(|error| error.to_string())?;
+        Ok(selection.matches(object))
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) struct Target<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) part: Part,
+    /// True for a patch, whose result is refused in other words than an object that was sent whole.
+    pub(super) is_patch: bool,
 }
 
 impl Registry {
@@ -62,7 +64,8 @@ impl Registry {
             let cause = cause("FieldValueRequired", "metadata.name", "Required value: name must be provided");
             return Err(ApiError::invalid(resource, "", vec![cause]));
         }
-        let target = Target { resource, namespace, name: &name, part };
+        let target = Target { resource, namespace, name: &name, part, is_patch: false };
+        self.check_conditional(target, &object)?;
         match self.modify(target, options, |_| Ok(object.clone())).await {
             Err(error) if error.is_not_found() && resource.traits.create_on_update && part == Part::Main => {
                 value::remove(&mut object, &["metadata", "resourceVersion"]);
@@ -85,7 +88,7 @@ impl Registry {
         options: &WriteOptions,
         change: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
     ) -> Result<Answer, ApiError> {
-        let target = Target { resource, namespace, name, part };
+        let target = Target { resource, namespace, name, part, is_patch: true };
         self.modify(target, options, |old| {
             let mut new = change(old)?;
             if new.pointer("/metadata/resourceVersion") == old.pointer("/metadata/resourceVersion") {
@@ -94,6 +97,18 @@ impl Registry {
             Ok(new)
         })
         .await
+    }
+
+    /// some kinds take no update that does not name the version it knows.
+    fn check_conditional(&self, target: Target<'_>, object: &Value) -> Result<(), ApiError> {
+        let resource = target.resource;
+        let unnamed = resource.traits.conditional_update && !value::is_set(object, "/metadata/resourceVersion");
+        if unnamed && self.stored(resource, target.namespace, target.name).is_ok() {
+            let message = "Invalid value: 0x0: must be specified for an update";
+            let cause = cause("FieldValueInvalid", "metadata.resourceVersion", message);
+            return Err(ApiError::invalid(resource, target.name, vec![cause]));
+        }
+        Ok(())
     }
 
     /// The loop of compare-and-set.
@@ -128,21 +143,27 @@ impl Registry {
     ) -> Result<(Value, Vec<String>), ApiError> {
         let resource = target.resource;
         check_preconditions(target, old, &new)?;
-        let (new, mut warnings) = decode(resource, new, options)?;
+        let decoded = decode(resource, new, options);
+        let (new, mut warnings) = if target.is_patch {
+            decoded.map_err(|error| unfit_patch(resource, target.name, &error))?
+        } else {
+            decoded?
+        };
         let mut new = laws::take_part(target.part, resource, old, new);
         metadata::restore_identity(old, &mut new);
-        laws::prepare_for_update(resource, target.part, old, &mut new)?;
+        // Who names no version means the one that is there, and validation asks for one.
+        value::copy(old, &mut new, &["metadata", "resourceVersion"]);
+        let mut new = laws::prepare_for_update(resource, target.part, old, new)?;
         // Kubernetes: pkg/registry/core/pod/storage, a binding is not counted although it writes the spec.
-        if target.part != Part::Binding {
+        if !laws::counts_generation(resource) {
             metadata::count_generation(resource, old, &mut new);
         }
-        self.admit_update(resource, target.part, old, &new)?;
         let mut causes = metadata::check_finalizers(old, &new);
-        causes.extend(laws::validate_update(resource, target.part, old, &new));
+        causes.extend(laws::validate_update(resource, target.part, old, &new)?);
         if !causes.is_empty() {
             return Err(ApiError::invalid(resource, target.name, causes));
         }
-        warnings.extend(laws::warnings(resource, &new));
+        warnings.extend(laws::warnings(resource, Some(old), &new)?);
         Ok((new, warnings))
     }
 
@@ -172,6 +193,12 @@ impl Registry {
     }
 }
 
+/// 422: what a patch makes is no object of the kind.
+fn unfit_patch(resource: &ResourceType, name: &str, error: &ApiError) -> ApiError {
+    let message = format!("Invalid value: {error}");
+    ApiError::invalid(resource, name, vec![cause("FieldValueInvalid", "patch", message)])
+}
+
 /// True if nothing keeps a deleted object any more.
 fn is_finished(resource: &ResourceType, object: &Value) -> bool {
     let grace = value::integer(object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
@@ -190,6 +217,18 @@ fn check_preconditions(target: Target<'_>, old: &Value, new: &Value) -> Result<(
             "the name of the object ({given}) does not match the name on the URL ({})",
             target.name
         )));
+    }
+    if target.is_patch
+        && value::is_set(new, "/metadata/uid")
+        && new.pointer("/metadata/uid") != old.pointer("/metadata/uid")
+    {
+        let given = new.pointer("/metadata/uid").cloned().unwrap_or_default();
+        let message = format!("Invalid value: {given}: field is immutable");
+        return Err(ApiError::invalid(
+            resource,
+            target.name,
+            vec![cause("FieldValueInvalid", "metadata.uid", message)],
+        ));
     }
     let (stored_uid, given_uid) = (value::text(old, "/metadata/uid"), value::text(new, "/metadata/uid"));
     if let (Some(stored), Some(given)) = (stored_uid, given_uid)
