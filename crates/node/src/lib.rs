@@ -16,10 +16,16 @@
 //!
 //! Read [`agent`] first.
 
+pub mod cgroup;
 pub mod cluster;
 pub mod container;
+pub mod hook;
 pub mod images;
 pub mod logs;
 pub mod paths;
+pub mod probe;
 pub mod runtime;
+pub mod shim;
+mod sys;
 pub mod volumes;
+mod wording;

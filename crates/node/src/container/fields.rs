@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use lifecycle::NodeConfig;
 
 use super::find::find_container;
+use crate::wording::quoted;
 
 /// Why a field has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,31 +143,8 @@ fn joined(addresses: &[IpAddr]) -> String {
 }
 
 fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
-    let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", go_quoted(value)));
+    let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quoted(value)));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// A text in quotes as Go's `strconv.Quote` writes it.
-fn go_quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            control if control.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(control))),
-            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

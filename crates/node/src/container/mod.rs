@@ -2,6 +2,7 @@
 //!
 //! Nearly all of it is pure functions over the pod, the image and what was read of the API; each file keeps a few numbered rules.
 
+pub mod build;
 pub mod command;
 pub mod env;
 pub mod env_file;
@@ -12,6 +13,8 @@ pub mod hostname;
 pub mod hosts;
 pub mod image_root;
 pub mod resolv_conf;
+pub mod resources;
+pub mod sandbox;
 pub mod security;
 pub mod services;
 pub mod user;
