@@ -229,10 +229,9 @@ pub fn aggregate(errors: &[FieldError]) -> String {
     }
 }
 
-/// A value in a message: texts quoted, numbers bare, objects as JSON, nothing as the word in quotes.
+/// A value in a message: texts quoted, all else as JSON.
 fn show(value: &Value) -> String {
     match value {
-        Value::Null => quote("null"),
         Value::String(text) => quote(text),
         value => value.to_string(),
     }
@@ -275,7 +274,7 @@ mod tests {
             ),
             (
                 FieldError::invalid(&at, Value::Null, String::new()),
-                "spec.containers[0].restartPolicy: Invalid value: \"null\"",
+                "spec.containers[0].restartPolicy: Invalid value: null",
             ),
             (
                 FieldError::invalid(&at, serde_json::json!({"a": 1}), "no".to_owned()),

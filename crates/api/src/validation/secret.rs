@@ -77,10 +77,8 @@ fn validate_type(secret: &Secret, metadata_at: &FieldPath, at: &FieldPath, error
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             require(&["username", "password"], errors);
         }
-        "kubernetes.io/ssh-auth" => {
-            if entry(&secret.data, "ssh-privatekey").is_none_or(|key| key.0.is_empty()) {
-                errors.required(&at.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if entry(&secret.data, "ssh-privatekey").is_none_or(|key| key.0.is_empty()) => {
+            errors.required(&at.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => require(&["tls.crt", "tls.key"], errors),
         _ => {}

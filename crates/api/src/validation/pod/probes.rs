@@ -194,10 +194,9 @@ fn validate_handler(handler: &Handler<'_>, grace_period_seconds: Option<i64>, at
         }
         is_first
     };
-    if let Some(action) = handler.exec.filter(|_| is_first("exec", errors)) {
-        if items(&action.command).is_empty() {
-            errors.required(&at.child("exec").child("command"), "");
-        }
+    let exec = handler.exec.filter(|_| is_first("exec", errors));
+    if exec.is_some_and(|action| items(&action.command).is_empty()) {
+        errors.required(&at.child("exec").child("command"), "");
     }
     if let Some(action) = handler.http_get.filter(|_| is_first("httpGet", errors)) {
         validate_http_get(action, &at.child("httpGet"), errors);
