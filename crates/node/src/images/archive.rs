@@ -113,7 +113,7 @@ impl Archive {
         let is_plain = kind.is_file() && detect(&first_bytes(&file)?).is_none();
         if !is_plain {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-            let total = kind.is_file().then(|| kind.len());
+            let total = kind.is_file().then_some(kind.len());
             file = unfold(Counted::new(file, progress, name, total), staging)?;
         }
         TarFile::scan(file).map(Archive::Tar)
@@ -199,6 +199,9 @@ impl TarFile {
             if members.len() < MEMBERS_MAX || is_entry_point(&name) {
                 members.insert(name, place);
             }
+        }
+        if count == 0 && !reader.has_end_marker() {
+            return Err(ArchiveError::NotTar);
         }
         let is_complete = count > 0 && reader.has_end_marker();
         Ok(TarFile { file, members, size_bytes, is_complete })

@@ -327,13 +327,21 @@ impl Pull {
             });
             waiting.push((index, receiver));
         }
+        let mut outcome = Ok(());
         for (index, receiver) in waiting {
-            let blob = receiver.await.map_err(|_| PullProblem::CutOff)??;
-            if let Some(blob) = blob {
-                self.unpack(blob, index, &chain_ids, diff_ids, layers).await?;
+            outcome = match receiver.await {
+                Ok(Ok(Some(blob))) => self.unpack(blob, index, &chain_ids, diff_ids, layers).await,
+                Ok(Ok(None)) => Ok(()),
+                Ok(Err(problem)) => Err(problem),
+                Err(_) => Err(PullProblem::CutOff),
+            };
+            if outcome.is_err() {
+                break;
             }
         }
-        Ok(())
+        // The others are ended before the error is told, so that nothing goes on behind it.
+        downloads.shutdown().await;
+        outcome
     }
 
     async fn unpack(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use oci_client::client::{BlobResponse, Client, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciErrorCode};
+use oci_client::errors::{DigestError, OciDistributionError, OciErrorCode};
 use oci_client::manifest::OciDescriptor;
 use oci_client::secrets::RegistryAuth;
 use tokio::io::AsyncWriteExt as _;
@@ -100,7 +100,7 @@ impl Registry {
         }
         match digest {
             Some(digest) if Digest::of(&bytes) != *digest => {
-                Err(RegistryError::Content(format!("a manifest with digest {}", Digest::of(&bytes))))
+                Err(RegistryError::Content(format!("its digest is {}", Digest::of(&bytes))))
             }
             _ => Ok(bytes.to_vec()),
         }
@@ -302,6 +302,9 @@ fn explain(error: OciDistributionError, asked: &str) -> RegistryError {
             },
             None => RegistryError::Answer(chain(&error)),
         },
+        OciDistributionError::DigestError(DigestError::VerificationError { actual, .. }) => {
+            RegistryError::Content(format!("its digest is {actual}"))
+        }
         OciDistributionError::RequestError(_) => RegistryError::Unreachable(chain(&error)),
         _ => RegistryError::Answer(chain(&error)),
     }

@@ -158,5 +158,5 @@ fn pod_ref(pod: &Pod) -> lifecycle::PodRef {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 mod tests;

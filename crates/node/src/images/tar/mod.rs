@@ -41,6 +41,9 @@ pub(crate) struct TarReader<S> {
     has_end_marker: bool,
 }
 
+/// Names and values.
+pub(crate) type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// One member of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Member {
@@ -57,8 +60,7 @@ pub(crate) struct Member {
     pub(crate) modified: (i64, u32),
     /// Major and minor number of a device.
     pub(crate) device: (u32, u32),
-    /// Extended attributes.
-    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) xattrs: ExtendedAttributes,
     /// Bytes of data that follow in the archive.
     pub(crate) size: u64,
     /// Where the data goes, for a file with holes.

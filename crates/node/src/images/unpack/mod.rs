@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, XattrFlags};
 use rustix::io::Errno;
 
-use super::tar::{Kind, Member, Stream, TarError, TarReader};
+use super::tar::{ExtendedAttributes, Kind, Member, Stream, TarError, TarReader};
 use super::tree::{open_beneath, remove_tree_at};
 
 pub use lower::LowerLayers;
@@ -471,5 +471,5 @@ fn set_opaque(directory: BorrowedFd<'_>) -> Result<(), Problem> {
 const UNLISTED_DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 mod tests;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::{Kind, Member, Problem, UNLISTED_DIRECTORY_MODE, system};
+use super::{ExtendedAttributes, Kind, Member, Problem, UNLISTED_DIRECTORY_MODE, system};
 
 /// Owner, permissions, time and extended attributes.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Attributes {
     pub(super) gid: Gid,
     pub(super) mode: Mode,
     pub(super) modified: Timespec,
-    pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) xattrs: ExtendedAttributes,
 }
 
 impl Default for Attributes {
@@ -49,7 +49,7 @@ impl Attributes {
     }
 
     /// Those of something that exists.
-    pub(super) fn of_existing(stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+    pub(super) fn of_existing(stat: &Stat, xattrs: ExtendedAttributes) -> Self {
         Attributes {
             uid: Uid::from_raw(stat.st_uid),
             gid: Gid::from_raw(stat.st_gid),
@@ -220,7 +220,7 @@ pub(super) fn copy_file(source: &File, parent: BorrowedFd<'_>, name: &[u8]) -> R
 }
 
 /// All extended attributes that a layer may have set.
-pub(super) fn read_xattrs(node: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+pub(super) fn read_xattrs(node: BorrowedFd<'_>) -> Result<ExtendedAttributes, Errno> {
     // The kernel's own bounds for a list and for a value.
     const BYTES_MAX: usize = 1 << 16;
     let mut names = vec![0; BYTES_MAX];
