@@ -50,6 +50,8 @@ pub struct Cache {
     by_name: BTreeMap<NameKey, String>,
     by_owner: BTreeMap<String, BTreeSet<String>>,
     by_namespace: BTreeMap<String, BTreeSet<String>>,
+    /// Pods without a controller, by namespace.
+    orphan_pods: BTreeMap<String, BTreeSet<String>>,
     buried: BTreeMap<String, Tombstone>,
 }
 
@@ -113,6 +115,12 @@ impl Cache {
     /// The pods of a namespace, in the order of names.
     pub fn pods<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
         self.in_namespace(&Kind::POD, namespace).filter_map(as_pod)
+    }
+
+    /// The pods of a namespace that no controller owns, in the order of uids.
+    pub(crate) fn orphan_pods<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
+        let uids = self.orphan_pods.get(namespace).into_iter().flatten();
+        uids.filter_map(|uid| self.pod_by_uid(uid))
     }
 
     /// Every pod.
@@ -181,9 +189,14 @@ impl Cache {
             let dependents = self.by_owner.entry(owner.uid.clone()).or_default();
             dependents.insert(uid.clone());
         }
-        if !new.namespace().is_empty() {
-            let contents = self.by_namespace.entry(new.namespace().to_owned()).or_default();
-            contents.insert(uid.clone());
+        let namespace = new.namespace().to_owned();
+        if !namespace.is_empty() {
+            self.by_namespace.entry(namespace.clone()).or_default().insert(uid.clone());
+        }
+        if is_orphan_pod(&new) {
+            self.orphan_pods.entry(namespace).or_default().insert(uid.clone());
+        } else {
+            take_out(&mut self.orphan_pods, &namespace, &uid);
         }
         self.by_name.insert(key, uid.clone());
         self.by_uid.insert(uid, new.clone());
@@ -225,12 +238,8 @@ impl Cache {
     fn remove(&mut self, uid: &str) -> Option<Change> {
         let old = self.by_uid.remove(uid)?;
         self.unlink_owners(&old);
-        if let Some(contents) = self.by_namespace.get_mut(old.namespace()) {
-            contents.remove(uid);
-            if contents.is_empty() {
-                self.by_namespace.remove(old.namespace());
-            }
-        }
+        take_out(&mut self.by_namespace, old.namespace(), uid);
+        take_out(&mut self.orphan_pods, old.namespace(), uid);
         let key = name_key(&old);
         if self.by_name.get(&key).is_some_and(|named| named == uid) {
             self.by_name.remove(&key);
@@ -240,14 +249,24 @@ impl Cache {
 
     fn unlink_owners(&mut self, object: &Object) {
         for owner in object.metadata().owner_references.iter().flatten() {
-            if let Some(dependents) = self.by_owner.get_mut(&owner.uid) {
-                dependents.remove(object.uid());
-                if dependents.is_empty() {
-                    self.by_owner.remove(&owner.uid);
-                }
-            }
+            take_out(&mut self.by_owner, &owner.uid, object.uid());
         }
     }
+}
+
+/// Takes a uid out of an index, which keeps no empty entries.
+fn take_out(index: &mut BTreeMap<String, BTreeSet<String>>, key: &str, uid: &str) {
+    if let Some(uids) = index.get_mut(key) {
+        uids.remove(uid);
+        if uids.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+fn is_orphan_pod(object: &Object) -> bool {
+    let mut owners = object.metadata().owner_references.iter().flatten();
+    matches!(object, Object::Pod(_)) && !owners.any(|owner| owner.controller == Some(true))
 }
 
 fn as_pod(object: &Object) -> Option<&Arc<Pod>> {
@@ -322,6 +341,7 @@ mod tests {
         cache.delete("1", None);
         assert!(cache.by_owner.is_empty());
         assert!(cache.by_namespace.is_empty());
+        assert!(cache.orphan_pods.is_empty());
         assert!(cache.by_name.is_empty());
     }
 

@@ -25,23 +25,27 @@ pub(crate) fn claim<'a>(cache: &'a Cache, job: &Job, spec: &JobSpec) -> Claims<'
     let selector = selector(spec);
     let job_goes = is_being_deleted(&job.metadata);
     let mut claims = Claims { pods: Vec::new(), writes: Vec::new() };
-    for pod in cache.pods(namespace_of(&job.metadata)) {
-        let matches = selector.as_ref().is_some_and(|selector| selects(selector, pod));
-        match controller_of(pod) {
-            Some(owner) if owner.uid == uid_of(&job.metadata) => {
-                if matches {
-                    claims.pods.push(pod.as_ref());
-                } else if !job_goes {
-                    claims.writes.push(let_go(pod, uid_of(&job.metadata)));
-                }
-            }
-            None if matches && !job_goes && !is_being_deleted(&pod.metadata) => {
-                claims.writes.push(adopt(pod, job));
-            }
-            _ => {}
+    let selects = |pod: &Pod| selector.as_ref().is_some_and(|selector| selects(selector, pod));
+    for pod in owned(cache, uid_of(&job.metadata)) {
+        if selects(pod) {
+            claims.pods.push(pod);
+        } else if !job_goes {
+            claims.writes.push(let_go(pod, uid_of(&job.metadata)));
         }
     }
+    let orphans = cache.orphan_pods(namespace_of(&job.metadata)).filter(|_| !job_goes);
+    let adoptable = orphans.filter(|pod| selects(pod) && !is_being_deleted(&pod.metadata));
+    claims.writes.extend(adoptable.map(|pod| adopt(pod, job)));
     claims
+}
+
+/// The pods whose controller has this uid.
+pub(crate) fn owned<'a>(cache: &'a Cache, uid: &str) -> impl Iterator<Item = &'a Pod> {
+    let dependents = cache.dependents(uid).filter_map(|object| match object {
+        Object::Pod(pod) => Some(pod.as_ref()),
+        _ => None,
+    });
+    dependents.filter(move |pod| controller_of(pod).is_some_and(|owner| owner.uid == uid))
 }
 
 /// The uids of the Jobs that a change of a pod concerns: its owners, before and after, and for an orphan those that select it.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::claim::adopters;
+use super::claim::{adopters, owned};
 use super::manage::release;
 use super::pods::{controller_of, is_tracked};
 use super::{is_finished, is_managed_elsewhere};
@@ -22,10 +22,9 @@ impl Reconcile for OrphanPods {
         let object = change.object();
         match object {
             Object::Pod(pod) if is_tracked(pod) => vec![(object.uid().to_owned(), now)],
-            Object::Job(job) if is_finished(job) || is_going(change) => cache
-                .pods(object.namespace())
+            Object::Job(job) if is_finished(job) || is_going(change) => owned(cache, object.uid())
+                .chain(cache.orphan_pods(object.namespace()).map(AsRef::as_ref))
                 .filter(|pod| is_tracked(pod))
-                .filter(|pod| controller_of(pod).is_none_or(|owner| owner.uid == object.uid()))
                 .map(|pod| (uid_of(&pod.metadata).to_owned(), now))
                 .collect(),
             _ => Vec::new(),

@@ -231,7 +231,7 @@ fn a130_what_gets_an_owner_at_the_last_moment_is_not_deleted() {
 
 #[test]
 fn random_families_end_as_their_owners_do() {
-    with_seeds("random_families", 1500, |seed| Family::new(seed).run());
+    with_seeds("random_families", 1000, |seed| Family::new(seed).run());
 }
 
 /// A random family, deleted at random.

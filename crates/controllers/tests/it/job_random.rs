@@ -42,7 +42,7 @@ struct Trial {
 
 #[test]
 fn random_jobs_lose_no_pod_and_count_none_twice() {
-    with_seeds("random_jobs", 4000, |seed| {
+    with_seeds("random_jobs", 3000, |seed| {
         let mut trial = Trial::new(seed);
         let steps = 40 + trial.dice.below(260);
         for _ in 0..steps {

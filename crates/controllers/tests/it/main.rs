@@ -15,4 +15,5 @@ mod purity;
 mod scheduling;
 mod service_endpoints;
 mod store;
+mod whole;
 mod world;

@@ -74,6 +74,7 @@ impl World {
     /// Lets time pass, waking the controllers whenever they asked for it.
     pub fn advance(&mut self, seconds: i64) {
         let end = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        self.controllers.handle_timeout(self.now);
         self.settle();
         while let Some(at) = self.controllers.poll_timeout().filter(|at| *at <= end) {
             assert!(at > self.now, "the timeout lies ahead");
