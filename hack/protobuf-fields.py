@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes the table of protobuf field numbers that the API server decodes request bodies by.
 
-    hack/protobuf-fields.py KUBERNETES > crates/apiserver/src/http/protobuf/fields.txt
+    hack/protobuf-fields.py KUBERNETES > crates/apiserver/src/fields.txt
 
 KUBERNETES is a checkout of kubernetes/kubernetes. Read from its Go types are, for every kind in KINDS and all that they
 hold, the JSON name, the number and the type of each field; nothing else is taken over.
-The table's form is told in crates/apiserver/src/http/protobuf/schema.rs.
+The table's form is told in crates/apiserver/src/fields.rs.
 """
 import re
 import sys

@@ -24,6 +24,7 @@
 pub mod auth;
 pub mod codec;
 pub mod error;
+mod fields;
 pub mod http;
 pub mod registry;
 pub mod resource;

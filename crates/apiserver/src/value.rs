@@ -55,6 +55,18 @@ pub fn copy(from: &Value, to: &mut Value, path: &[&str]) {
     }
 }
 
+/// Takes every null out of maps: to a client it means the same as leaving the field out.
+pub fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
 /// The value as a map; anything else is replaced by an empty one.
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {

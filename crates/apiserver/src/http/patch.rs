@@ -4,6 +4,7 @@ use api::merge::{self, PatchError, PatchFault};
 use serde_json::Value;
 
 use super::front::{Front, Incoming};
+use super::query::invalid;
 use super::respond::Answered;
 use super::{body, resources};
 use crate::error::ApiError;
@@ -11,12 +12,10 @@ use crate::registry::Part;
 use crate::resource::ResourceType;
 
 /// What a client may send.
-const MEDIA_TYPES: [&str; 4] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
+const MEDIA_TYPES: [&str; 4] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", APPLY];
+/// Server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// Answers a PATCH.
 pub(super) async fn answer(front: &Front, resource: &'static ResourceType, part: Part, request: Incoming) -> Answered {
@@ -29,6 +28,20 @@ pub(super) async fn answer(front: &Front, resource: &'static ResourceType, part:
     let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
     let bytes = body::read(request.body).await?;
     let query = request.query;
+    if media_type == APPLY {
+        let configuration = body::decode_yaml(&bytes)?.object;
+        if query.get("fieldManager").is_none() {
+            let message = "Required value: is required for apply patch";
+            return Err(invalid("fieldManager", "FieldValueRequired", message));
+        }
+        let force = query.flag("force");
+        let registry = &front.registry;
+        let answer = registry.apply(resource, &namespace, &name, part, configuration, force, &options).await?;
+        return resources::written(front, resource, accepted, &query, &answer);
+    }
+    if query.get("force").is_some() {
+        return Err(invalid("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"));
+    }
     let change = change(resource, &media_type, &bytes)?;
     let answer = front.registry.patch_with(resource, &namespace, &name, part, &options, change).await?;
     resources::written(front, resource, accepted, &query, &answer)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, FieldValidation, Registry, WriteOptions, laws, metadata, random};
+use super::{Answer, FieldValidation, Part, Registry, WriteOptions, laws, managed, metadata, random};
 use crate::codec;
 use crate::error::{ApiError, cause};
 use crate::resource::ResourceType;
@@ -38,7 +38,10 @@ impl Registry {
             if generated {
                 set_generated_name(resource, &mut object)?;
             }
-            let (object, more) = self.complete(resource, namespace, object)?;
+            let (mut object, more) = self.complete(resource, namespace, object)?;
+            let time = metadata::time_text(self.now());
+            let write = managed::Write { resource, part: Part::Main, manager: &options.field_manager, time: &time };
+            managed::record(write, None, &mut object);
             let last = !generated || attempt == NAME_ATTEMPTS;
             match self.put_new(resource, namespace, object, options).await {
                 Err(error) if error.is_already_exists() && !last => {}

@@ -16,6 +16,7 @@ mod create;
 mod delete;
 mod kinds;
 mod laws;
+mod managed;
 mod metadata;
 mod namespaces;
 mod pods;
@@ -65,7 +66,7 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     /// True to do everything but store.
     pub dry_run: bool,
-    /// Who is recorded in `metadata.managedFields`.
+    /// Who is recorded in `metadata.managedFields`; nobody if empty.
     pub field_manager: String,
     /// What is done with unknown fields.
     pub field_validation: FieldValidation,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::create::decode;
-use super::{Answer, Registry, WriteOptions, laws, metadata};
+use super::{Answer, Registry, WriteOptions, laws, managed, metadata};
 use crate::error::{ApiError, cause};
 use crate::resource::ResourceType;
 use crate::store::{Expected, StoreError, StoredObject, Write};
@@ -39,8 +39,18 @@ pub(super) struct Target<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) part: Part,
-    /// True for a patch, whose result is refused in other words than an object that was sent whole.
-    pub(super) is_patch: bool,
+    pub(super) how: How,
+}
+
+/// How a change was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// As a whole object.
+    Whole,
+    /// As a patch, whose result is refused in other words.
+    Patch,
+    /// As a configuration to apply, which brings its managed fields.
+    Apply,
 }
 
 impl Registry {
@@ -64,7 +74,7 @@ impl Registry {
             let cause = cause("FieldValueRequired", "metadata.name", "Required value: name must be provided");
             return Err(ApiError::invalid(resource, "", vec![cause]));
         }
-        let target = Target { resource, namespace, name: &name, part, is_patch: false };
+        let target = Target { resource, namespace, name: &name, part, how: How::Whole };
         self.check_conditional(target, &object)?;
         match self.modify(target, options, |_| Ok(object.clone())).await {
             Err(error) if error.is_not_found() && resource.traits.create_on_update && part == Part::Main => {
@@ -88,7 +98,7 @@ impl Registry {
         options: &WriteOptions,
         change: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
     ) -> Result<Answer, ApiError> {
-        let target = Target { resource, namespace, name, part, is_patch: true };
+        let target = Target { resource, namespace, name, part, how: How::Patch };
         self.modify(target, options, |old| {
             let mut new = change(old)?;
             if new.pointer("/metadata/resourceVersion") == old.pointer("/metadata/resourceVersion") {
@@ -97,6 +107,47 @@ impl Registry {
             Ok(new)
         })
         .await
+    }
+
+    /// Applies a configuration on the server: creates the object if it is not there.
+    ///
+    /// Fails with 409 if somebody else set a field to another value and `force` is false.
+    pub async fn apply(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        configuration: Value,
+        force: bool,
+        options: &WriteOptions,
+    ) -> Result<Answer, ApiError> {
+        let mut configuration = configuration;
+        check_configuration(resource, &configuration, name)?;
+        metadata::set_namespace(resource, &mut configuration, namespace)?;
+        value::set(&mut configuration, &["metadata", "name"], Value::from(name));
+        value::drop_nulls(&mut configuration);
+        let (configuration, warnings) = decode(resource, configuration, options)?;
+        let time = metadata::time_text(self.now());
+        let write = managed::Write { resource, part, manager: &options.field_manager, time: &time };
+        let target = Target { resource, namespace, name, part, how: How::Apply };
+        let applied = self.modify(target, options, |old| {
+            let mut new = managed::apply(write, force, old, &configuration)?;
+            if !value::is_set(&configuration, "/metadata/resourceVersion") {
+                value::remove(&mut new, &["metadata", "resourceVersion"]);
+            }
+            Ok(new)
+        });
+        let mut answer = match applied.await {
+            Err(error) if error.is_not_found() && part == Part::Main => {
+                let new = managed::apply_new(write, &configuration);
+                let options = WriteOptions { field_manager: String::new(), ..options.clone() };
+                self.create(resource, namespace, new, &options).await?
+            }
+            answer => answer?,
+        };
+        answer.warnings.splice(0..0, warnings);
+        Ok(answer)
     }
 
     /// some kinds take no update that does not name the version it knows.
@@ -144,7 +195,7 @@ impl Registry {
         let resource = target.resource;
         check_preconditions(target, old, &new)?;
         let decoded = decode(resource, new, options);
-        let (new, mut warnings) = if target.is_patch {
+        let (new, mut warnings) = if target.how != How::Whole {
             decoded.map_err(|error| unfit_patch(resource, target.name, &error))?
         } else {
             decoded?
@@ -164,6 +215,11 @@ impl Registry {
             return Err(ApiError::invalid(resource, target.name, causes));
         }
         warnings.extend(laws::warnings(resource, Some(old), &new)?);
+        if target.how != How::Apply {
+            let time = metadata::time_text(self.now());
+            let write = managed::Write { resource, part: target.part, manager: &options.field_manager, time: &time };
+            managed::record(write, Some(old), &mut new);
+        }
         Ok((new, warnings))
     }
 
@@ -193,6 +249,30 @@ impl Registry {
     }
 }
 
+///
+fn check_configuration(resource: &ResourceType, configuration: &Value, name: &str) -> Result<(), ApiError> {
+    if value::is_set(configuration, "/metadata/managedFields") {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    let expected = [("/apiVersion", resource.api_version()), ("/kind", resource.kind.to_owned())];
+    for (pointer, wanted) in expected {
+        let given = value::text(configuration, pointer).unwrap_or_default();
+        if given != wanted {
+            let field = pointer.trim_start_matches('/');
+            return Err(ApiError::bad_request(format!(
+                "{field} must be \"{wanted}\" in a configuration to apply, not \"{given}\""
+            )));
+        }
+    }
+    match value::text(configuration, "/metadata/name") {
+        Some(given) if given != name => {
+            let message = format!("the name of the object ({given}) does not match the name on the URL ({name})");
+            Err(ApiError::bad_request(message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// 422: what a patch makes is no object of the kind.
 fn unfit_patch(resource: &ResourceType, name: &str, error: &ApiError) -> ApiError {
     let message = format!("Invalid value: {error}");
@@ -218,7 +298,7 @@ fn check_preconditions(target: Target<'_>, old: &Value, new: &Value) -> Result<(
             target.name
         )));
     }
-    if target.is_patch
+    if target.how != How::Whole
         && value::is_set(new, "/metadata/uid")
         && new.pointer("/metadata/uid") != old.pointer("/metadata/uid")
     {

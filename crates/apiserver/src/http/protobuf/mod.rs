@@ -1,17 +1,17 @@
 //! Kubernetes' protobuf bodies, read into the JSON form of the same object.
 //!
 //! Typed Go clients send these and don't fall back; answers are always JSON, so nothing is written here.
-//! Driven by a table of field numbers ([`schema`]); unknown fields are skipped, as protobuf asks.
+//! Driven by the table of field numbers in [`crate::fields`]; unknown fields are skipped, as protobuf asks.
 //! Bytes from the network never make it panic: every read is checked, and nesting is bounded.
 
-mod schema;
 mod special;
 mod wire;
 
 use serde_json::{Map, Value};
 
-use schema::{Field, Kind, Schema};
 use wire::{Reader, WireValue};
+
+use crate::fields::{Field, Kind, Schema};
 
 /// The four bytes that every Kubernetes protobuf body begins with.
 const MAGIC: &[u8] = b"k8s\0";

@@ -1,4 +1,4 @@
-//! The table of field numbers: which field of which message is what in JSON.
+//! The table of fields: which field of which Kubernetes type is what, in JSON and in protobuf.
 //!
 //! `fields.txt` has one line a message: its name, then `jsonName=number:type` for each field. Types are:
 //! `s` text, `b` bytes, `i` integer, `B` boolean, `d` float, `T` Time, `U` MicroTime, `Q` Quantity, `I` IntOrString,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// What a field's bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Text { pointer: bool },
     Bytes,
     Integer { pointer: bool },
@@ -56,7 +56,7 @@ impl Kind {
     }
 
     /// The same, where a zero is a value of its own: in lists, maps, and behind pointers.
-    pub(super) fn always(&self) -> Self {
+    pub(crate) fn always(&self) -> Self {
         match self {
             Self::Text { .. } => Self::Text { pointer: true },
             Self::Integer { .. } => Self::Integer { pointer: true },
@@ -66,7 +66,7 @@ impl Kind {
     }
 
     /// The zero of the type, for entries of maps without a value.
-    pub(super) fn zero(&self) -> Value {
+    pub(crate) fn zero(&self) -> Value {
         match self {
             Self::Integer { .. } | Self::Float => Value::from(0),
             Self::Boolean { .. } => Value::Bool(false),
@@ -79,21 +79,21 @@ impl Kind {
 
 /// One field of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Its name in JSON.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it is.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 /// The whole table.
-pub(super) struct Schema {
+pub(crate) struct Schema {
     messages: BTreeMap<String, BTreeMap<u64, Field>>,
 }
 
 impl Schema {
     /// The table that the program was built with.
-    pub(super) fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("fields.txt")));
         &SCHEMA
     }
@@ -108,12 +108,24 @@ impl Schema {
     }
 
     /// The field of that number, if it is known.
-    pub(super) fn field(&self, message: &str, number: u64) -> Option<&Field> {
+    pub(crate) fn field(&self, message: &str, number: u64) -> Option<&Field> {
         self.messages.get(message)?.get(&number)
     }
 
+    /// The field of that JSON name, looked for among inlined messages too.
+    pub(crate) fn field_named(&self, message: &str, name: &str) -> Option<&Field> {
+        let fields = self.messages.get(message)?;
+        let inlined = || {
+            fields.values().find_map(|field| match &field.kind {
+                Kind::Inline(inner) => self.field_named(inner, name),
+                _ => None,
+            })
+        };
+        fields.values().find(|field| field.name == name && !matches!(field.kind, Kind::Inline(_))).or_else(inlined)
+    }
+
     /// The message of a kind.
-    pub(super) fn message_of(&self, api_version: &str, kind: &str) -> Option<&str> {
+    pub(crate) fn message_of(&self, api_version: &str, kind: &str) -> Option<&str> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         // Delete options are the same in every group.
         let package = match group.split('.').next() {
