@@ -21,7 +21,7 @@ use crate::queue::RetryDelay;
 use crate::runner::{Controller, Outbox, Reconcile, Runner};
 use crate::scheduler::Scheduler;
 use crate::ttl::TtlAfterFinished;
-use crate::write::{Action, Outcome, RefusalCause, Write, WriteId};
+use crate::write::{Outcome, RefusalCause, Write, WriteId};
 
 /// Waits after refused writes (J-65).
 const RETRY: RetryDelay = RetryDelay { first: Duration::from_secs(1), last: Duration::from_secs(60) };
@@ -100,7 +100,7 @@ impl Controllers {
     /// The next write to carry out.
     pub fn poll_write(&mut self) -> Option<Write> {
         let write = self.outbox.queued.pop_front()?;
-        self.in_flight.insert(write.id, target_of(&write.action));
+        self.in_flight.insert(write.id, write.action.target());
         Some(write)
     }
 
@@ -177,15 +177,4 @@ where
     R: Reconcile<Key: Send> + Debug + Send + 'static,
 {
     Box::new(Runner::new(reconciler, RETRY))
-}
-
-/// The stored object that a write is about; none for one that is to be created.
-fn target_of(action: &Action) -> Option<Target> {
-    match action {
-        Action::Update(object) | Action::UpdateStatus(object) => Some(object.target()),
-        Action::PatchPodStatus { pod, .. } | Action::Bind { pod, .. } => Some(pod.clone()),
-        Action::EditMetadata { target, .. } | Action::Delete { target, .. } => Some(target.clone()),
-        Action::FinalizeNamespace { namespace, .. } => Some(namespace.clone()),
-        Action::Create(_) | Action::RecordEvent(_) => None,
-    }
 }

@@ -128,7 +128,16 @@ pub(crate) trait Controller: Debug {
 pub(crate) struct Runner<R: Reconcile> {
     reconciler: R,
     queue: WorkQueue<R::Key>,
-    in_flight: BTreeMap<WriteId, (R::Key, Planned)>,
+    in_flight: BTreeMap<WriteId, Sent<R::Key>>,
+}
+
+/// A write on its way.
+#[derive(Debug)]
+struct Sent<K> {
+    key: K,
+    planned: Planned,
+    /// The version of the object that the write was decided on.
+    based_on: Option<String>,
 }
 
 impl<R: Reconcile> Runner<R> {
@@ -155,7 +164,8 @@ impl<R: Reconcile + Debug> Controller for Runner<R> {
             self.queue.sent(&key, step.writes.len());
             for planned in step.writes {
                 let id = outbox.push(planned.action.clone());
-                self.in_flight.insert(id, (key.clone(), planned));
+                let based_on = known_version(cache, &planned.action);
+                self.in_flight.insert(id, Sent { key: key.clone(), planned, based_on });
             }
         }
     }
@@ -168,10 +178,10 @@ impl<R: Reconcile + Debug> Controller for Runner<R> {
         outbox: &mut Outbox,
         now: Timestamp,
     ) -> bool {
-        let Some((key, planned)) = self.in_flight.remove(&write) else {
+        let Some(Sent { key, planned, based_on }) = self.in_flight.remove(&write) else {
             return false;
         };
-        let refused = is_refused(&planned.action, outcome);
+        let refused = is_refused(&planned.action, outcome) || changed_nothing(based_on.as_deref(), outcome);
         if !matches!(outcome, Outcome::Refused(_)) {
             outbox.record(planned.events);
         }
@@ -195,6 +205,19 @@ fn is_refused(action: &Action, outcome: &Outcome) -> bool {
         }
         _ => false,
     }
+}
+
+/// True if the object is as it was before the write: the same write would follow at once, for ever.
+fn changed_nothing(based_on: Option<&str>, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Stored(object) => based_on.is_some() && object.metadata().resource_version.as_deref() == based_on,
+        _ => false,
+    }
+}
+
+fn known_version(cache: &Cache, action: &Action) -> Option<String> {
+    let object = cache.get(&action.target()?.uid)?;
+    object.metadata().resource_version.clone()
 }
 
 fn next_moment(now: Timestamp) -> Timestamp {

@@ -87,6 +87,19 @@ pub enum Action {
     RecordEvent(EventRecord),
 }
 
+impl Action {
+    /// The stored object that the write is about; none for one that is to be created.
+    pub fn target(&self) -> Option<Target> {
+        match self {
+            Action::Update(object) | Action::UpdateStatus(object) => Some(object.target()),
+            Action::PatchPodStatus { pod, .. } | Action::Bind { pod, .. } => Some(pod.clone()),
+            Action::EditMetadata { target, .. } | Action::Delete { target, .. } => Some(target.clone()),
+            Action::FinalizeNamespace { namespace, .. } => Some(namespace.clone()),
+            Action::Create(_) | Action::RecordEvent(_) => None,
+        }
+    }
+}
+
 /// What becomes of an object's dependents (`propagationPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {

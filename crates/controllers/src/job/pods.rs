@@ -209,3 +209,80 @@ fn most_restarts(pod: &Pod) -> (i32, i32) {
         most(&status.init_container_statuses, &|name| sidecars.contains(name)),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn pod(value: serde_json::Value) -> Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn terminated(name: &str, at: &str) -> serde_json::Value {
+        serde_json::json!({"name": name, "state": {"terminated": {"exitCode": 0, "finishedAt": at}},
+            "image": "", "imageID": "", "ready": false, "restartCount": 0})
+    }
+
+    #[test]
+    fn j86_a_pods_end_is_told_by_its_containers_its_readiness_its_deletion_or_its_creation() {
+        let (early, late) = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:09Z");
+        let init = serde_json::json!([{"name": "init"}, {"name": "side", "restartPolicy": "Always"}]);
+        let running = serde_json::json!({"name": "main", "state": {"running": {}}, "image": "", "imageID": "", "ready": true, "restartCount": 0});
+        let cases = [
+            (
+                serde_json::json!({"spec": {"containers": [], "initContainers": init}, "status": {
+                    "containerStatuses": [terminated("main", early)],
+                    "initContainerStatuses": [terminated("init", "2026-01-01T00:00:30Z"), terminated("side", late)]}}),
+                late,
+            ),
+            (
+                serde_json::json!({"status": {"containerStatuses": [running], "conditions": [
+                    {"type": "Ready", "status": "False", "lastTransitionTime": late}]}}),
+                late,
+            ),
+            (
+                serde_json::json!({"metadata": {"creationTimestamp": early, "deletionTimestamp": "2026-01-01T00:00:39Z",
+                    "deletionGracePeriodSeconds": 30}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+                late,
+            ),
+            (serde_json::json!({"metadata": {"creationTimestamp": late}}), late),
+        ];
+        for (value, wanted) in cases {
+            assert_eq!(finish_time(&pod(value.clone())), wanted.parse().unwrap(), "{value}");
+        }
+    }
+
+    #[test]
+    fn j68_the_least_useful_pods_go_first() {
+        let made = |name: &str, created: u8, spec: serde_json::Value, status: serde_json::Value| {
+            let mut spec = spec;
+            spec.as_object_mut().unwrap().insert("containers".into(), serde_json::json!([]));
+            pod(
+                serde_json::json!({"metadata": {"name": name, "creationTimestamp": format!("2026-01-01T00:00:0{created}Z")}, "spec": spec, "status": status}),
+            )
+        };
+        let bound = || serde_json::json!({"nodeName": "n"});
+        let ready = |since: &str, restarts: i32| {
+            serde_json::json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}],
+                "containerStatuses": [{"name": "c", "restartCount": restarts, "image": "", "imageID": "", "ready": true}]})
+        };
+        let in_order = [
+            made("unbound", 1, serde_json::json!({}), serde_json::json!({"phase": "Pending"})),
+            made("pending", 1, bound(), serde_json::json!({"phase": "Pending"})),
+            made("unknown", 1, bound(), serde_json::json!({"phase": "Unknown"})),
+            made("unready", 1, bound(), serde_json::json!({"phase": "Running"})),
+            made("ready-lately", 1, bound(), ready("2026-01-01T00:01:00Z", 0)),
+            made("restarted", 1, bound(), ready("2026-01-01T00:00:30Z", 3)),
+            made("young", 2, bound(), ready("2026-01-01T00:00:30Z", 0)),
+            made("old", 1, bound(), ready("2026-01-01T00:00:30Z", 0)),
+        ];
+        let mut pods: Vec<&Pod> = in_order.iter().rev().collect();
+        pods.sort_by(|one, other| deletion_order(one, other));
+        let names = |pods: Vec<&Pod>| -> Vec<Option<String>> {
+            pods.into_iter().map(|pod| pod.metadata.name.clone()).collect()
+        };
+        assert_eq!(names(pods), names(in_order.iter().collect()));
+    }
+}

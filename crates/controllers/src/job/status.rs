@@ -180,20 +180,24 @@ impl Tally {
         decision: Option<&Decision>,
         uncounted_max: usize,
     ) -> Vec<&'a Pod> {
-        let mut new_indexes = 0;
         let mut releasable = Vec::new();
+        let mut noted = self.succeeded.len() + self.failed.len();
         for pod in situation.pods.iter().copied().filter(|pod| is_tracked(pod)) {
-            if self.succeeded.len() + self.failed.len() + new_indexes >= uncounted_max {
-                break;
-            }
             if !may_be_released(situation, decision, pod) {
                 continue;
             }
-            releasable.push(pod);
-            if has_succeeded(pod) && !self.has_noted_failure(pod) {
-                new_indexes += self.note_success(situation, pod);
+            // A pod that finds no room in the lists waits; one that is in them already does not.
+            let has_room = noted < uncounted_max;
+            let settled = if has_succeeded(pod) && !self.has_noted_failure(pod) {
+                self.note_success(situation, pod, has_room)
             } else if counts_as_failed(situation, decision, pod) {
-                self.note_failure(situation, pod);
+                self.note_failure(situation, pod, has_room)
+            } else {
+                Note::Needless
+            };
+            noted += usize::from(settled == Note::Made);
+            if settled != Note::NoRoom {
+                releasable.push(pod);
             }
         }
         releasable
@@ -203,21 +207,26 @@ impl Tally {
         self.failed.iter().any(|uid| uid == uid_of(&pod.metadata))
     }
 
-    /// Notes a success by uid, in Indexed Jobs by index (J-77); says how many indexes are new.
-    fn note_success(&mut self, situation: &Situation<'_>, pod: &Pod) -> usize {
-        if situation.is_indexed() {
-            let index = situation.valid_index(pod);
-            let new = index.filter(|index| !self.completed_indexes.contains(*index));
-            new.into_iter().map(|index| self.completed_indexes.insert(index)).count()
-        } else {
-            push_new(&mut self.succeeded, uid_of(&pod.metadata));
-            0
+    /// Notes a success by uid, in Indexed Jobs by index (J-77).
+    fn note_success(&mut self, situation: &Situation<'_>, pod: &Pod, has_room: bool) -> Note {
+        if !situation.is_indexed() {
+            return note(&mut self.succeeded, pod, has_room);
+        }
+        match situation.valid_index(pod).filter(|index| !self.completed_indexes.contains(*index)) {
+            None => Note::Needless,
+            Some(_) if !has_room => Note::NoRoom,
+            Some(index) => {
+                self.completed_indexes.insert(index);
+                Note::Made
+            }
         }
     }
 
-    fn note_failure(&mut self, situation: &Situation<'_>, pod: &Pod) {
+    fn note_failure(&mut self, situation: &Situation<'_>, pod: &Pod, has_room: bool) -> Note {
         if situation.is_countable(pod) && situation.judge(pod).counts() {
-            push_new(&mut self.failed, uid_of(&pod.metadata));
+            note(&mut self.failed, pod, has_room)
+        } else {
+            Note::Needless
         }
     }
 
@@ -255,8 +264,23 @@ fn counts_as_failed(situation: &Situation<'_>, decision: Option<&Decision>, pod:
     !has_succeeded(pod) && (has_failed(pod, situation.job) || under_failure)
 }
 
-fn push_new(list: &mut Vec<String>, uid: &str) {
-    if !list.iter().any(|one| one == uid) {
-        list.push(uid.to_owned());
+/// What became of the wish to note a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Note {
+    Made,
+    /// It is noted already, or is not to be counted.
+    Needless,
+    NoRoom,
+}
+
+fn note(list: &mut Vec<String>, pod: &Pod, has_room: bool) -> Note {
+    let uid = uid_of(&pod.metadata);
+    if list.iter().any(|one| one == uid) {
+        return Note::Needless;
     }
+    if has_room {
+        list.push(uid.to_owned());
+        return Note::Made;
+    }
+    Note::NoRoom
 }

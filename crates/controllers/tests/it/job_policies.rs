@@ -232,3 +232,86 @@ fn j108_a_finished_job_is_never_changed_again() {
     world.advance(10_000);
     assert_eq!(world.job(&job).metadata.resource_version, version);
 }
+
+#[test]
+fn j76_only_so_many_pods_are_noted_at_once() {
+    let mut config = controllers::Config::only(&[controllers::ControllerName::Job]);
+    assert_eq!(config.job.pods_per_step, 500);
+    config.job.pods_per_step = 2;
+    let mut world = World::with(config);
+    let job = world.create_job(r#"{"parallelism": 5, "completions": 5}"#);
+    for pod in world.active() {
+        world.start(&pod);
+        world.end(&pod, 0);
+    }
+    world.settle();
+    assert_eq!(world.status(&job).succeeded, Some(5));
+    let noted = world.store.job_history.iter().filter_map(|job| job.status.clone()?.uncounted_terminated_pods);
+    let most = noted.map(|one| one.succeeded.map_or(0, |uids| uids.len())).max();
+    assert_eq!(most, Some(2));
+}
+
+#[test]
+fn j114_more_successes_than_asked_for_are_told() {
+    let mut world = World::new();
+    let job = world.create_job(r#"{"parallelism": 2, "completions": 4}"#);
+    // The user can't lower completions; a write to the store that the server let through can.
+    let pods = world.active();
+    for pod in &pods {
+        world.start(pod);
+        world.end(pod, 0);
+    }
+    world.store.change_job(&job, |job| job.spec.as_mut().unwrap().completions = Some(1));
+    world.settle();
+    let told = world.events();
+    assert_eq!(
+        told[told.len() - 2..],
+        [
+            "Warning TooManySucceededPods Too many succeeded pods running after completion count reached",
+            "Normal Completed Job completed"
+        ]
+    );
+}
+
+#[test]
+fn j118_the_policy_can_name_an_init_container_or_a_sidecar() {
+    let mut world = World::new();
+    let job = world.create_job(
+        r#"{"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"containerName": "init", "operator": "In", "values": [7]}}]}}"#,
+    );
+    let pod = world.active()[0].clone();
+    world.start(&pod);
+    world.end(&pod, 1);
+    world.store.change_pod(uid(&pod), |pod| {
+        let status = pod.status.as_mut().unwrap();
+        let mut init = status.container_statuses.as_ref().unwrap()[0].clone();
+        init.name = "init".into();
+        init.state.as_mut().unwrap().terminated.as_mut().unwrap().exit_code = 7;
+        status.init_container_statuses = Some(vec![init]);
+    });
+    world.settle();
+    assert_eq!(world.conditions(&job)[0], "FailureTarget=True PodFailurePolicy");
+}
+
+/// A server that stores something else than was asked for must not be asked without end.
+#[test]
+fn a_write_that_changes_nothing_is_tried_again_only_after_a_wait() {
+    let mut world = World::new();
+    world.create_job("{}");
+    let pod = world.active()[0].clone();
+    world.start(&pod);
+    while let Some(told) = world.store.told.pop_front() {
+        world.tell(told);
+    }
+    let mut tries = 0;
+    for _ in 0..100 {
+        while let Some(write) = world.controllers.poll_write() {
+            tries += 1;
+            let stored = world.store.objects[&write.action.target().unwrap().uid].clone();
+            world.answer(&write, controllers::Outcome::Stored(stored));
+        }
+        world.now = world.now.checked_add(jiff::SignedDuration::from_secs(1)).unwrap();
+        world.controllers.handle_timeout(world.now);
+    }
+    assert_eq!(tries, 7, "after 0, 1, 3, 7, 15, 31 and 63 seconds");
+}

@@ -57,7 +57,9 @@ impl Trial {
         let mut dice = Dice::new(seed);
         let spec = random_spec(&mut dice);
         let names = [ControllerName::Job, ControllerName::PodCollector];
-        let mut world = World::with(Config::only(&names));
+        let mut config = Config::only(&names);
+        config.job.pods_per_step = [1, 2, 500, 500][dice.below(4)];
+        let mut world = World::with(config);
         let node = serde_json::json!({"metadata": {"name": "node"}});
         let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
         world.store.create(node.into(), world.now).unwrap();

@@ -113,8 +113,11 @@ impl Store {
     pub fn change(&mut self, uid: &str, change: impl FnOnce(&mut Object)) {
         let mut object = self.objects[uid].clone();
         change(&mut object);
-        self.put(object);
-        self.reap(uid);
+        // A write that changes nothing makes no new version.
+        if object != self.objects[uid] {
+            self.put(object);
+            self.reap(uid);
+        }
     }
 
     pub fn change_pod(&mut self, uid: &str, change: impl FnOnce(&mut Pod)) {
