@@ -16,6 +16,7 @@
 //!
 //! Read [`agent`] first.
 
+pub mod agent;
 pub mod cgroup;
 pub mod cluster;
 pub mod container;
@@ -29,3 +30,5 @@ pub mod shim;
 mod sys;
 pub mod volumes;
 mod wording;
+
+pub use agent::remove_everything;

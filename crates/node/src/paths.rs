@@ -24,7 +24,12 @@ impl DataPaths {
         &self.root
     }
 
-    /// The image store.
+    /// Locked by the agent that works on the directory.
+    pub fn agent_lock(&self) -> PathBuf {
+        self.root.join("agent.lock")
+    }
+
+    /// The image store, or a link to it.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
@@ -64,9 +69,14 @@ impl DataPaths {
         self.pod(pod).join("containers").join(container).join(attempt.to_string())
     }
 
+    /// Where the containers' own writes lie, one directory each.
+    pub fn containers(&self) -> PathBuf {
+        self.root.join("containers")
+    }
+
     /// The directory that takes a container's own writes, made and removed with the container.
     pub fn writable_layer(&self, container: &ContainerId) -> PathBuf {
-        self.root.join("containers").join(container.as_str())
+        self.containers().join(container.as_str())
     }
 
     /// Where every container's logs lie.

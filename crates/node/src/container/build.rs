@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use lifecycle::effect::CreateContainer;
-use lifecycle::{ContainerId, NodeConfig, PodRef, SandboxRecord};
+use lifecycle::{ContainerId, NodeConfig, PodRef, SandboxId, SandboxRecord};
 
 use super::command::argv;
 use super::env::{
@@ -26,7 +26,7 @@ use super::resolv_conf::{ClusterDns, pod_resolv_conf};
 use super::resources::container_resources;
 use super::security::{Effective, SecurityError};
 use super::user::{Accounts, UserError, resolve_user};
-use crate::images::{Image, ImageStore};
+use crate::images::{Digest, Image, ImageStore, StoreError};
 use crate::paths::DataPaths;
 use crate::runtime::config::{
     ContainerConfig, EnvVar, MountAccess, MountConfig, MountPropagation, MountSource, Rootfs, TerminationMessageConfig,
@@ -76,6 +76,12 @@ pub enum BuildError {
     /// The pod has no such container.
     #[error("container \"{0}\" is not part of the pod's spec")]
     NoContainer(String),
+    /// The pod has no such sandbox.
+    #[error("there is no pod sandbox `{0}`")]
+    NoSandbox(SandboxId),
+    /// The image cannot be kept from being removed.
+    #[error("cannot keep the image from being removed: {0}")]
+    Hold(#[source] StoreError),
     /// The image has gone since it was looked up.
     #[error("image \"{0}\" is not present")]
     NoImage(String),
@@ -117,7 +123,9 @@ impl BuildError {
     /// The container's waiting reason: what a kubelet finds out before it asks its runtime is the configuration's fault (L-734).
     pub fn reason(&self) -> &'static str {
         match self {
-            BuildError::NoImage(_)
+            BuildError::NoSandbox(_)
+            | BuildError::Hold(_)
+            | BuildError::NoImage(_)
             | BuildError::Image(_)
             | BuildError::Accounts(_)
             | BuildError::NoCommand
@@ -130,8 +138,17 @@ impl BuildError {
     }
 }
 
+/// A container that can be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltContainer {
+    /// What the runtime is asked for.
+    pub config: ContainerConfig,
+    /// The image in the store, to be held as long as the container is there.
+    pub image: Digest,
+}
+
 /// Puts a container together.
-pub fn build_container(host: &ContainerHost<'_>, inputs: &ContainerInputs<'_>) -> Result<ContainerConfig, BuildError> {
+pub fn build_container(host: &ContainerHost<'_>, inputs: &ContainerInputs<'_>) -> Result<BuiltContainer, BuildError> {
     let pod = inputs.request.pod.as_ref();
     let name = &inputs.request.name;
     let container = find_container(pod, name).ok_or_else(|| BuildError::NoContainer(name.clone()))?;
@@ -149,7 +166,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// In the order in which a kubelet finds faults: environment, volumes, image, user, security.
-    fn build(&self) -> Result<ContainerConfig, BuildError> {
+    fn build(&self) -> Result<BuiltContainer, BuildError> {
         let (pod, container, request) = (self.pod, self.container, self.inputs.request);
         let node = self.host.node;
         let of = EnvironmentOf { pod, container, node, pod_ips: &self.inputs.sandbox.ips };
@@ -201,7 +218,7 @@ impl Builder<'_> {
         };
         // The writable layer is named after the container, whose id is made of the rest.
         config.rootfs = rootfs(self.host.paths, &config.id(&request.sandbox), layers);
-        Ok(config)
+        Ok(BuiltContainer { config, image: image.id })
     }
 
     fn volume_mounts(&self, environment: &BTreeMap<String, String>) -> Result<Vec<MountConfig>, BuildError> {

@@ -118,9 +118,10 @@ impl<'a> ImageRoot<'a> {
         walked: &[OsString],
         limit_bytes: u64,
     ) -> Result<Vec<u8>, ImageFileError> {
-        let file = open_parent(layer, walked).and_then(|(parent, name)| {
-            rustix::fs::openat(&parent, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-        });
+        // Where others write too, the file may have become a pipe meanwhile, and opening one waits without NONBLOCK.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = open_parent(layer, walked)
+            .and_then(|(parent, name)| rustix::fs::openat(&parent, name, flags, Mode::empty()));
         let file = std::fs::File::from(self.in_layer(path, layer, file)?);
         let mut content = Vec::new();
         let read = file.take(limit_bytes.saturating_add(1)).read_to_end(&mut content);

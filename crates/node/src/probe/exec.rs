@@ -28,8 +28,8 @@ pub(super) async fn attempt(
 /// The command, expanded from the values that stand in `env`; what comes from elsewhere counts as empty, as in the kubelet.
 fn argv(action: &ExecAction, container: &Container) -> Vec<String> {
     let lookup = |name: &str| {
-        let named = container.env.iter().flatten().filter(|variable| variable.name == name);
-        named.last().map(|variable| variable.value.clone().unwrap_or_default())
+        let mut named = container.env.iter().flatten().filter(|variable| variable.name == name);
+        named.next_back().map(|variable| variable.value.clone().unwrap_or_default())
     };
     action.command.iter().flatten().map(|word| expand(word, &lookup)).collect()
 }

@@ -148,7 +148,8 @@ impl Get {
         if location.contains("://") || location.starts_with("//") {
             self.host = None;
         }
-        if !(self.url.is_https && !next.is_https) {
+        // Where a page was reached over TLS is told to nobody in the clear.
+        if !self.url.is_https || next.is_https {
             self.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("Referer"));
             self.headers.push(("Referer".to_owned(), self.url.to_string()));
         }

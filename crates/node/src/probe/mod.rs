@@ -42,8 +42,8 @@ pub struct Probed<'a> {
     pub container: &'a Container,
     /// Its id.
     pub id: &'a ContainerId,
-    /// Where its pod is reached.
-    pub target: &'a PodTarget,
+    /// Where its pod is reached; not needed for `exec`.
+    pub target: Option<&'a PodTarget>,
 }
 
 /// Attempts a probe once.
@@ -60,10 +60,13 @@ pub async fn attempt(runtime: &RuntimeService, probed: &Probed<'_>, probe: &Prob
 
 async fn attempt_once(runtime: &RuntimeService, probed: &Probed<'_>, probe: &Probe) -> ProbeOutcome {
     let timeout = timeout(probe);
-    let Probed { container, target, .. } = *probed;
+    let container = probed.container;
     if let Some(action) = &probe.exec {
         return exec::attempt(runtime, probed.id, container, action, timeout).await;
     }
+    let Some(target) = probed.target else {
+        return ProbeOutcome::Error("the pod has no sandbox".to_owned());
+    };
     if let Some(action) = &probe.http_get {
         return http_get(action, container, target, timeout).await;
     }

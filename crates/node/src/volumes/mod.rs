@@ -127,6 +127,11 @@ impl PodVolumes {
         PodVolumes { pod_directory: pod_directory.to_owned() }
     }
 
+    /// Where an emptyDir volume lies, set up or not.
+    pub fn empty_dir(&self, volume: &str) -> PathBuf {
+        self.volume(empty_dir::PLUGIN, volume)
+    }
+
     fn volumes(&self) -> PathBuf {
         self.pod_directory.join("volumes")
     }
