@@ -65,16 +65,22 @@ impl DataDir {
         Err(anyhow::anyhow!("no name is left for a run in `{}`", self.runs().display()))
     }
 
-    /// Takes the directories of runs whose owner has died.
-    pub(crate) fn abandoned_runs(&self) -> anyhow::Result<Vec<NodeDir>> {
+    /// The directories of all runs, also of those that go on.
+    pub(crate) fn all_runs(&self) -> anyhow::Result<Vec<PathBuf>> {
         let entries = match std::fs::read_dir(self.runs()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", self.runs().display())),
         };
+        entries
+            .map(|entry| Ok(entry.with_context(|| format!("cannot read `{}`", self.runs().display()))?.path()))
+            .collect()
+    }
+
+    /// Takes the directories of runs whose owner has died.
+    pub(crate) fn abandoned_runs(&self) -> anyhow::Result<Vec<NodeDir>> {
         let mut abandoned = Vec::new();
-        for entry in entries {
-            let path = entry.with_context(|| format!("cannot read `{}`", self.runs().display()))?.path();
+        for path in self.all_runs()? {
             abandoned.extend(NodeDir::lock(path)?);
         }
         Ok(abandoned)

@@ -6,8 +6,10 @@
 
 mod cli;
 mod commands;
+mod control_plane;
 mod data_dir;
 mod failure;
+mod run;
 
 use std::process::ExitCode;
 

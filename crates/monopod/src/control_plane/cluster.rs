@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use apiserver::registry::FieldSelector;
 use apiserver::{
     ApiError, DeleteOptions, Part, Registry, ResourceType, Selection, Watch, WatchEvent, WatchOptions, WriteOptions,
 };
@@ -113,7 +112,7 @@ impl Cluster for LocalCluster {
     }
 
     fn record_event(&self, event: Event) -> Answer<'_, ()> {
-        async move { self.events.put(event).await.map_err(refused) }.boxed()
+        async move { self.events.submit(event).await.map_err(refused) }.boxed()
     }
 
     fn delete_pod<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, ()> {
@@ -156,8 +155,7 @@ impl PodChanges {
 
     fn begin(&mut self) -> Option<()> {
         let begun = resource("pods").and_then(|pods| {
-            let fields = FieldSelector::parse(pods, &self.selector)?;
-            let selection = Selection { fields, ..Selection::all() };
+            let selection = Selection::parse(pods, "", &self.selector)?;
             let options = WatchOptions { selection, resource_version: None, send_initial_events: true };
             self.registry.watch(pods, None, options)
         });

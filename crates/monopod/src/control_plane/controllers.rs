@@ -143,7 +143,7 @@ fn revision(object: &Value) -> u64 {
 }
 
 /// Sleeps until a time of the wall clock; for ever without one.
-pub(super) async fn sleep_until(due: Option<Timestamp>, now: Timestamp) {
+pub(crate) async fn sleep_until(due: Option<Timestamp>, now: Timestamp) {
     match due {
         Some(due) => {
             let left = std::time::Duration::try_from(due.duration_since(now)).unwrap_or_default();

@@ -36,6 +36,11 @@ impl EventSink {
             message: Some(message.to_owned()),
             ..Event::default()
         };
+        self.submit(event).await
+    }
+
+    /// Counts an event with its equals, and stores what comes of it.
+    pub(crate) async fn submit(&self, event: Event) -> Result<(), ApiError> {
         let now = self.registry.now();
         let correlated = self.correlator.lock().unwrap_or_else(PoisonError::into_inner).correlate(now, event);
         match correlated {
@@ -46,7 +51,7 @@ impl EventSink {
     }
 
     /// Creates the event, or replaces the one of its name.
-    pub(crate) async fn put(&self, event: Event) -> Result<(), ApiError> {
+    async fn put(&self, event: Event) -> Result<(), ApiError> {
         let events = ResourceType::of::<Event>().ok_or_else(|| ApiError::internal("events are not served"))?;
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let json = serde_json::to_value(&event).map_err(ApiError::internal)?;

@@ -19,17 +19,18 @@ pub(super) async fn carry_out(registry: &Registry, events: &EventSink, action: A
         Action::Update(object) => update(registry, &object, Part::Main).await,
         Action::UpdateStatus(object) => update(registry, &object, Part::Status).await,
         Action::PatchPodStatus { pod, patch } => {
-            modify(registry, &pod, Part::Status, |object| patch_pod_status(object, &patch)).await
+            let version = patch.if_version.clone();
+            modify(registry, &pod, version, Part::Status, |object| patch_pod_status(object, &patch)).await
         }
-        Action::EditMetadata { target, changes } => {
-            modify(registry, &target, Part::Main, |object| edit_metadata(object, &changes)).await
+        Action::EditMetadata { target, if_version, changes } => {
+            modify(registry, &target, if_version, Part::Main, |object| edit_metadata(object, &changes)).await
         }
-        Action::Delete { target, propagation, grace_seconds } => {
-            delete(registry, &target, propagation, grace_seconds).await
+        Action::Delete { target, if_version, propagation, grace_seconds } => {
+            delete(registry, &target, if_version, propagation, grace_seconds).await
         }
         Action::Bind { pod, node_name } => bind(registry, &pod, &node_name).await,
         Action::FinalizeNamespace { namespace, finalizer } => {
-            modify(registry, &namespace, Part::Finalize, |object| finalize(object, &finalizer)).await
+            modify(registry, &namespace, None, Part::Finalize, |object| finalize(object, &finalizer)).await
         }
         Action::RecordEvent(record) => record_event(events, record).await,
     };
@@ -52,6 +53,7 @@ async fn update(registry: &Registry, object: &Object, part: Part) -> Result<Outc
 async fn modify(
     registry: &Registry,
     target: &Target,
+    if_version: Option<String>,
     part: Part,
     change: impl Fn(&mut Value) -> Result<(), ApiError> + Send + Sync,
 ) -> Result<Outcome, ApiError> {
@@ -59,6 +61,7 @@ async fn modify(
     let answer = registry
         .patch_with(resource, &target.namespace, &target.name, part, &WriteOptions::default(), |old| {
             check_uid(resource, old, target)?;
+            check_version(resource, old, target, if_version.as_deref())?;
             let mut object = old.clone();
             change(&mut object)?;
             Ok(object)
@@ -75,6 +78,7 @@ async fn modify(
 async fn delete(
     registry: &Registry,
     target: &Target,
+    if_version: Option<String>,
     propagation: Propagation,
     grace_seconds: Option<i64>,
 ) -> Result<Outcome, ApiError> {
@@ -87,13 +91,13 @@ async fn delete(
             Propagation::Orphan => apiserver::Propagation::Orphan,
         }),
         uid: Some(target.uid.clone()),
+        resource_version: if_version,
         ..DeleteOptions::default()
     };
     match registry.delete(resource, &target.namespace, &target.name, &options).await {
         Ok(deleted) if deleted.gone => Ok(Outcome::Gone),
         Ok(deleted) => stored(resource, &deleted.object),
-        // An object of the same name and another uid means that ours is gone.
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(Outcome::Gone),
+        Err(error) if error.is_not_found() => Ok(Outcome::Gone),
         Err(error) => Err(error),
     }
 }
@@ -162,6 +166,19 @@ fn put(object: &mut Value, field: &str, value: Value) -> Result<(), ApiError> {
 
 fn check_uid(resource: &ResourceType, object: &Value, target: &Target) -> Result<(), ApiError> {
     if uid(object) == target.uid { Ok(()) } else { Err(ApiError::not_found(resource, &target.name)) }
+}
+
+fn check_version(
+    resource: &ResourceType,
+    object: &Value,
+    target: &Target,
+    version: Option<&str>,
+) -> Result<(), ApiError> {
+    let stored = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    match version {
+        Some(version) if stored != Some(version) => Err(ApiError::modified(resource, &target.name)),
+        _ => Ok(()),
+    }
 }
 
 fn uid(object: &Value) -> &str {

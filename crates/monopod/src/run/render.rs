@@ -157,6 +157,16 @@ impl<W: Write> Renderer<W> {
         self.out.flush()
     }
 
+    /// What to do about something that was just shown of `name`.
+    pub(crate) fn hint(&mut self, name: &str, hint: &str) -> io::Result<()> {
+        if self.options.format == OutputFormat::Json {
+            return self.json(&json!({"kind": "Hint", "name": name, "hint": hint}));
+        }
+        let cyan = foreground(AnsiColor::Cyan).bold();
+        writeln!(self.out, "{cyan}hint{cyan:#}: {hint}")?;
+        self.out.flush()
+    }
+
     fn json(&mut self, value: &Value) -> io::Result<()> {
         writeln!(self.out, "{value}")?;
         self.out.flush()

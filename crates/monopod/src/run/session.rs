@@ -21,6 +21,8 @@ const EXIT_FAILED: u8 = 1;
 pub(crate) struct Session {
     jobs: BTreeMap<String, Job>,
     pods: BTreeMap<String, Pod>,
+    /// The last of pods that belonged to no Job.
+    gone: Vec<Pod>,
     /// The first app container that failed of each owner: when, and with which code.
     first_failures: BTreeMap<String, (Timestamp, i32)>,
     /// Pods that the run has spoken about.
@@ -33,6 +35,11 @@ impl Session {
         self.jobs.insert(key(&job.metadata), job);
     }
 
+    /// A Job is gone.
+    pub(crate) fn delete_job(&mut self, job: &Job) {
+        self.jobs.remove(&key(&job.metadata));
+    }
+
     /// A pod was created or changed.
     pub(crate) fn apply_pod(&mut self, pod: Pod) {
         self.note_failures(&pod);
@@ -42,16 +49,20 @@ impl Session {
     /// A pod is gone. One that belongs to no Job counts with the last that was seen of it.
     pub(crate) fn delete_pod(&mut self, pod: &Pod) {
         self.note_failures(pod);
-        if controller_uid(&pod.metadata).is_some() {
-            self.pods.remove(&key(&pod.metadata));
-        } else {
-            self.pods.insert(key(&pod.metadata), pod.clone());
+        self.pods.remove(&key(&pod.metadata));
+        if controller_uid(&pod.metadata).is_none() {
+            self.gone.push(pod.clone());
         }
+    }
+
+    /// True when no pod is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty()
     }
 
     /// True when every Job has finished and every other pod has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.jobs.values().all(|job| job_result(job).is_some()) && self.bare_pods().all(|pod| has_ended(pod))
+        self.jobs.values().all(|job| job_result(job).is_some()) && self.bare_pods().all(|pod| has_ended(pod) || self.gone.contains(pod))
     }
 
     /// 0 if all succeeded; else the code of the app container that failed first, or 1.
@@ -93,7 +104,7 @@ impl Session {
     }
 
     fn bare_pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.values().filter(|pod| controller_uid(&pod.metadata).is_none())
+        self.pods.values().chain(&self.gone).filter(|pod| controller_uid(&pod.metadata).is_none())
     }
 
     fn note_failures(&mut self, pod: &Pod) {
