@@ -4,7 +4,7 @@ use api::field::FieldError;
 use api::strategy::gates::Gates;
 use api::{defaults, strategy, validation, warnings};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -126,6 +126,13 @@ fn workload(kind: &str, table: &Table, row: &Row) -> Result<Answer, String> {
 fn pod(operation: &str) -> Result<Plan<Pod>, String> {
     let mut plan = Plan::new(defaults::pod, validation::validate_pod);
     plan.create = |pod| strategy::pod::prepare_for_create(pod, Timestamp::UNIX_EPOCH, GATES);
+    if operation == "statusOfEnded" {
+        plan.create = |pod| {
+            let warnings = strategy::pod::prepare_for_create(pod, Timestamp::UNIX_EPOCH, GATES);
+            pod.status.get_or_insert_default().container_statuses = Some(vec![ended()]);
+            warnings
+        };
+    }
     plan.warn = warnings::pod;
     plan.change = match operation {
         "create" => None,
@@ -134,7 +141,7 @@ fn pod(operation: &str) -> Result<Plan<Pod>, String> {
             check: validation::validate_pod_update,
             warn: |_, _| Vec::new(),
         }),
-        "status" => Some(Change {
+        "status" | "statusOfEnded" => Some(Change {
             prepare: |new, old| strategy::pod::prepare_for_status_update(new, old, GATES),
             check: validation::validate_pod_status_update,
             warn: |new, _| warnings::pod_status_update(new),
@@ -152,6 +159,17 @@ fn pod(operation: &str) -> Result<Plan<Pod>, String> {
         other => return Err(format!("operation `{other}` is unknown")),
     };
     Ok(plan)
+}
+
+/// The first container's status after it ended with exit code 3.
+fn ended() -> ContainerStatus {
+    let terminated = ContainerStateTerminated { exit_code: 3, ..Default::default() };
+    ContainerStatus {
+        name: "a".to_owned(),
+        image: "i".to_owned(),
+        state: Some(ContainerState { terminated: Some(terminated), ..Default::default() }),
+        ..Default::default()
+    }
 }
 
 fn job(operation: &str) -> Result<Plan<k8s_openapi::api::batch::v1::Job>, String> {
@@ -247,6 +265,7 @@ impl<T: Serialize + DeserializeOwned + Clone> Plan<T> {
             None => (self.created(base, &nothing)?.0, self.created(base, &row.set)?),
             Some(change) => {
                 let (old, _) = self.created(base, &row.old)?;
+                let old = stored(&old)?;
                 let wrong = (self.check)(&old);
                 if !wrong.is_empty() {
                     return Err(format!("the old object is wrong: {}", texts(&wrong).join("; ")));
@@ -289,6 +308,13 @@ impl<T: Serialize + DeserializeOwned + Clone> Plan<T> {
         }
         serde_json::from_value(object).map_err(|error| error.to_string())
     }
+}
+
+/// The object as the server gives it back, with the revision of its write.
+fn stored<T: Serialize + DeserializeOwned>(object: &T) -> Result<T, String> {
+    let mut object = json(object)?;
+    paths::set(&mut object, "metadata.resourceVersion", &Value::from("1"))?;
+    serde_json::from_value(object).map_err(|error| error.to_string())
 }
 
 fn json<T: Serialize>(object: &T) -> Result<Value, String> {
