@@ -4,7 +4,7 @@
 //! - pure parts: [`request_info`], [`query`], [`negotiate`], [`json`], [`protobuf`], [`discovery`]
 //! - [`resources`]: the verbs on resources; [`watch`]: the answer that goes on; [`present`] and [`table`]: how objects look
 //! - [`reviews`]: questions about rights; [`pods`]: logs and streams of pods; [`tokens`]: service account tokens
-//! - [`openapi`]: the documents that clients check manifests by
+//! - [`openapi`], [`schemas`]: the documents that clients check manifests by
 
 mod body;
 mod discovery;
@@ -22,6 +22,7 @@ pub mod request_info;
 mod resources;
 mod respond;
 mod reviews;
+mod schemas;
 mod server;
 mod table;
 mod tokens;

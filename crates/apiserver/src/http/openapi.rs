@@ -76,21 +76,36 @@ impl Documents {
 fn document(group: &str) -> Document {
     use sha2::{Digest, Sha256};
     let resources: Vec<&ResourceType> = all().filter(|resource| resource.group == group).collect();
-    let paths: serde_json::Map<String, Value> = resources.iter().map(|resource| path(resource)).collect();
-    let document = json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths});
+    let paths: serde_json::Map<String, Value> = resources.iter().flat_map(|resource| paths(resource)).collect();
+    let document = json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths,
+        "components": {"schemas": super::schemas::of_group(group)}});
     let text = document.to_string();
     let hash = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect();
     Document { text, hash }
 }
 
-///
-fn path(resource: &ResourceType) -> (String, Value) {
+/// The paths of a resource: that of one object, whose patch tells clients that the server checks fields,
+/// and that of the collection, which `explain` finds resources by.
+fn paths(resource: &ResourceType) -> Vec<(String, Value)> {
     let prefix = if resource.group.is_empty() { "/api" } else { "/apis" };
     let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let path = format!("{prefix}/{}{scope}/{}/{{name}}", resource.api_version(), resource.plural);
+    let collection = format!("{prefix}/{}{scope}/{}", resource.api_version(), resource.plural);
     let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let parameter = json!({"name": "fieldValidation", "in": "query", "schema": {"type": "string"}});
-    (path, json!({"patch": {"x-kubernetes-group-version-kind": kind, "parameters": [parameter]}}))
+    let parameter =
+        |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation"].map(parameter).into();
+    let operation = |action: &str, parameters: Vec<Value>| {
+        json!({"x-kubernetes-group-version-kind": kind, "x-kubernetes-action": action, "parameters": parameters,
+            "responses": {"200": {"description": "OK"}}})
+    };
+    let post = operation("post", parameters.clone());
+    if resource.traits.review {
+        return vec![(collection, json!({"post": post}))];
+    }
+    let one = json!({"get": operation("get", Vec::new()), "put": operation("put", parameters.clone()),
+        "patch": operation("patch", parameters), "delete": operation("delete", vec![parameter("dryRun")])});
+    let many = json!({"get": operation("list", Vec::new()), "post": post});
+    vec![(format!("{collection}/{{name}}"), one), (collection, many)]
 }
 
 ///

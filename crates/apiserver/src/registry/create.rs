@@ -38,10 +38,7 @@ impl Registry {
             if generated {
                 set_generated_name(resource, &mut object)?;
             }
-            let (mut object, more) = self.complete(resource, namespace, object)?;
-            let time = metadata::time_text(self.now());
-            let write = managed::Write { resource, part: Part::Main, manager: &options.field_manager, time: &time };
-            managed::record(write, None, &mut object);
+            let (object, more) = self.complete(resource, namespace, object, options)?;
             let last = !generated || attempt == NAME_ATTEMPTS;
             match self.put_new(resource, namespace, object, options).await {
                 Err(error) if error.is_already_exists() && !last => {}
@@ -73,9 +70,14 @@ impl Registry {
         resource: &ResourceType,
         namespace: &str,
         object: Value,
+        options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let name = value::text(&object, "/metadata/name").unwrap_or_default().to_owned();
-        let object = laws::default(resource, object)?;
+        let mut object = laws::default(resource, object)?;
+        // Before admission and strategy: what the server adds belongs to nobody.
+        let time = metadata::time_text(self.now());
+        let write = managed::Write { resource, part: Part::Main, manager: &options.field_manager, time: &time };
+        managed::record(write, None, &mut object);
         let object = self.admit_create(resource, namespace, object)?;
         let (object, mut warnings) = laws::prepare_for_create(resource, object, self.now())?;
         let causes = laws::validate_create(resource, &object)?;

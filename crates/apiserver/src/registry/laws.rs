@@ -64,7 +64,6 @@ pub(super) fn prepare_for_update(
 ) -> Result<Value, ApiError> {
     fn apply<K: Law>(part: Part, old: &Value, new: &Value) -> Result<Value, ApiError> {
         let mut typed: K = from_json(new)?;
-        typed.default();
         typed.prepare_update(&from_json(old)?, part);
         to_json(&typed)
     }

@@ -204,6 +204,13 @@ impl Registry {
         metadata::restore_identity(old, &mut new);
         // Who names no version means the one that is there, and validation asks for one.
         value::copy(old, &mut new, &["metadata", "resourceVersion"]);
+        let mut new = laws::default(resource, new)?;
+        // Before the strategy: what the server adds belongs to nobody.
+        if target.how != How::Apply {
+            let time = metadata::time_text(self.now());
+            let write = managed::Write { resource, part: target.part, manager: &options.field_manager, time: &time };
+            managed::record(write, Some(old), &mut new);
+        }
         let mut new = laws::prepare_for_update(resource, target.part, old, new)?;
         // Kubernetes: pkg/registry/core/pod/storage, a binding is not counted although it writes the spec.
         if !laws::counts_generation(resource) {
@@ -215,11 +222,6 @@ impl Registry {
             return Err(ApiError::invalid(resource, target.name, causes));
         }
         warnings.extend(laws::warnings(resource, Some(old), &new)?);
-        if target.how != How::Apply {
-            let time = metadata::time_text(self.now());
-            let write = managed::Write { resource, part: target.part, manager: &options.field_manager, time: &time };
-            managed::record(write, Some(old), &mut new);
-        }
         Ok((new, warnings))
     }
 

@@ -147,3 +147,52 @@ async fn run(options: ExecOptions, mut terminal: Terminal) -> Result<i32, ApiErr
         _ => Err(ApiError::internal(format!("no such command: {words:?}"))),
     }
 }
+
+/// Says something about a test where it is seen.
+pub fn say(text: &str) {
+    use std::io::Write as _;
+    // Nobody to hear it is no failure.
+    drop(writeln!(std::io::stderr(), "{text}"));
+}
+
+/// Runs `kubectl port-forward` on a pod that is made to run, sends a text through it and gives what came back.
+pub async fn forward_and_echo(kubectl: &str, server: &TestServer, websockets: &str) -> Result<String, Failure> {
+    let pods = apiserver::ResourceType::find("", "v1", "pods").ok_or("pods are not served")?;
+    let options = apiserver::WriteOptions::default();
+    let running = |old: &serde_json::Value| {
+        let mut new = old.clone();
+        apiserver::value::set(&mut new, &["status", "phase"], serde_json::Value::from("Running"));
+        Ok(new)
+    };
+    server.registry.patch_with(pods, "default", "p", apiserver::Part::Status, &options, running).await?;
+    let mut child = std::process::Command::new(kubectl)
+        .args(["port-forward", "p", ":80"])
+        .env("KUBECONFIG", &server.kubeconfig)
+        .env("HOME", server.directory.path())
+        .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let output = child.stdout.take().ok_or("kubectl has no output")?;
+    let echoed = tokio::time::timeout(std::time::Duration::from_secs(30), echo_through(output)).await;
+    child.kill()?;
+    child.wait()?;
+    echoed?
+}
+
+async fn echo_through(output: std::process::ChildStdout) -> Result<String, Failure> {
+    let line = tokio::task::spawn_blocking(move || -> std::io::Result<String> {
+        use std::io::BufRead as _;
+        let mut line = String::new();
+        std::io::BufReader::new(output).read_line(&mut line)?;
+        Ok(line)
+    });
+    // "Forwarding from 127.0.0.1:41234 -> 80"
+    let line = line.await??;
+    let address = line.split(' ').nth(2).ok_or_else(|| format!("no address in {line:?}"))?;
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.write_all(b"hello through the tunnel").await?;
+    stream.shutdown().await?;
+    let mut echoed = String::new();
+    stream.read_to_string(&mut echoed).await?;
+    Ok(echoed)
+}

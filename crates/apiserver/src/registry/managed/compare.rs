@@ -106,7 +106,9 @@ fn prune_field(shape: &Shape, map: &mut Map<String, Value>, step: &str, inner: &
         prune(&shape.field(name), value, inner);
     }
     let emptied = value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
-    if inner.member || emptied {
+    // Who set an empty map does not own what the server has put into it since.
+    let filled = value.is_object() && !emptied && !shape.field(name).is_atomic();
+    if emptied || (inner.member && !filled) {
         map.shift_remove(name);
     }
 }

@@ -41,11 +41,6 @@ impl FieldSet {
         set.drop_unowned()
     }
 
-    /// A single member.
-    pub(super) fn leaf() -> Self {
-        Self { member: true, children: BTreeMap::new() }
-    }
-
     fn take(&mut self, shape: &Shape, value: &Value) {
         match value {
             Value::Object(fields) if !shape.is_atomic() && !fields.is_empty() => {
