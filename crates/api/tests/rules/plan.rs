@@ -280,7 +280,7 @@ impl<T: Serialize + DeserializeOwned + Clone> Plan<T> {
         differs.extend(after.clone());
         differs.retain(|path, value| before.get(path) != Some(value));
         answer.result = lines(&differs);
-        answer.whole = lines(&after);
+        answer.whole = lines(after.iter().filter(|(path, _)| !["apiVersion", "kind"].contains(&path.as_str())));
         Ok(answer)
     }
 
