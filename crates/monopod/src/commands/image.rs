@@ -47,7 +47,8 @@ fn list(store: &ImageStore, quiet: bool) -> anyhow::Result<u8> {
         Explained::machine(chain(&error), hint)
     })?;
     let mut out = std::io::stdout().lock();
-    let rows: Vec<(String, &Image)> = images.iter().flat_map(|image| names(image).into_iter().map(move |name| (name, image))).collect();
+    let rows: Vec<(String, &Image)> =
+        images.iter().flat_map(|image| names(image).into_iter().map(move |name| (name, image))).collect();
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(5);
     if !quiet {
         writeln!(out, "{:width$}   {:12}   SIZE", "IMAGE", "ID")?;

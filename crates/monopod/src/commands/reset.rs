@@ -40,12 +40,16 @@ pub(super) fn execute(options: &ResetOptions, root: &Path) -> anyhow::Result<u8>
 /// A directory that monopod did not make is not removed, whatever `--data-dir` says.
 fn require_own(data_dir: &DataDir) -> anyhow::Result<()> {
     const OWN: [&str; 4] = ["images", "runs", "node", "store"];
-    let entries = std::fs::read_dir(data_dir.root()).with_context(|| format!("cannot read `{}`", data_dir.root().display()))?;
+    let entries =
+        std::fs::read_dir(data_dir.root()).with_context(|| format!("cannot read `{}`", data_dir.root().display()))?;
     for entry in entries {
         let name = entry?.file_name();
         if !OWN.iter().any(|own| name == *own) {
             let message = format!("`{}` holds `{}`, which is not monopod's", data_dir.root().display(), name.display());
-            return Err(Explained::usage(message, "name monopod's own directory with `--data-dir`, or remove it by hand"));
+            return Err(Explained::usage(
+                message,
+                "name monopod's own directory with `--data-dir`, or remove it by hand",
+            ));
         }
     }
     Ok(())

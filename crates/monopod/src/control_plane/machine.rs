@@ -120,7 +120,8 @@ fn architecture() -> &'static str {
 /// A host's name as a node may be called: lower case, and never empty.
 fn node_name(host_name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    let name: String = host_name.trim().to_ascii_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+    let name: String =
+        host_name.trim().to_ascii_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
     let name = name.trim_matches(['-', '.']);
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }

@@ -72,7 +72,12 @@ enum Change {
 }
 
 impl Follower {
-    pub(crate) fn start(options: &RunOptions, plane: &ControlPlane, data_dir: &DataDir) -> anyhow::Result<Follower> {
+    pub(crate) fn start(
+        options: &RunOptions,
+        plane: &ControlPlane,
+        data_dir: &DataDir,
+        workloads: usize,
+    ) -> anyhow::Result<Follower> {
         let registry = plane.registry().clone();
         let render = RenderOptions { format: options.output, quiet: options.quiet, no_logs: options.no_logs };
         let pulls = match options.pull {
@@ -80,9 +85,13 @@ impl Follower {
             _ => None,
         };
         Ok(Follower {
-            session: Session::default(),
+            session: Session::expecting(workloads),
             renderer: Renderer::new(anstream::stdout(), render),
-            watches: Watches { pods: watch::<Pod>(&registry)?, jobs: watch::<Job>(&registry)?, events: watch::<Event>(&registry)? },
+            watches: Watches {
+                pods: watch::<Pod>(&registry)?,
+                jobs: watch::<Job>(&registry)?,
+                events: watch::<Event>(&registry)?,
+            },
             logs: Logs::new(plane)?,
             pulls,
             interrupts: [
@@ -146,7 +155,8 @@ impl Follower {
 
     fn show_pod(&mut self, change: &str, object: &Value, pod: &Pod) -> anyhow::Result<()> {
         let row = pod_row(pod, self.registry.now());
-        let line = PodLine { name: row.name, ready: row.ready, status: row.status, restarts: row.restarts, age: row.age };
+        let line =
+            PodLine { name: row.name, ready: row.ready, status: row.status, restarts: row.restarts, age: row.age };
         Ok(self.renderer.pod(change, object, line)?)
     }
 
@@ -272,7 +282,11 @@ impl Logs {
         let uid = text(&pod.metadata.uid);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if self.seen.insert(uid.clone()) {
-            let pod = PodRef { namespace: text(&pod.metadata.namespace), name: text(&pod.metadata.name), uid: PodUid(uid.clone()) };
+            let pod = PodRef {
+                namespace: text(&pod.metadata.namespace),
+                name: text(&pod.metadata.name),
+                uid: PodUid(uid.clone()),
+            };
             self.read(pod);
         }
         if (change == "DELETED" || matches!(phase, Some("Succeeded" | "Failed")))
@@ -341,7 +355,8 @@ fn described(event: WatchEvent) -> Option<(&'static str, Arc<Value>)> {
 async fn delete_all<K: Object>(registry: &Registry, options: &DeleteOptions) -> anyhow::Result<()> {
     for object in registry.list_typed::<K>(None, Selection::all())? {
         let metadata = object.metadata();
-        let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+        let (namespace, name) =
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
         match registry.delete_typed::<K>(&namespace, &name, options).await {
             Err(error) if error.is_not_found() => {}
             answer => {

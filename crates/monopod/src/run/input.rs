@@ -60,9 +60,9 @@ impl Input {
         let unserved = self.objects.iter().filter(|object| resource_of(object).is_none());
         unserved
             .map(|object| {
-                object
-                    .error("kind", format!("kind `{}` can't be run here", object.kind))
-                    .hint("monopod runs Pods and Jobs; take the pod template of this object and make a Pod or a Job of it")
+                object.error("kind", format!("kind `{}` can't be run here", object.kind)).hint(
+                    "monopod runs Pods and Jobs; take the pod template of this object and make a Pod or a Job of it",
+                )
             })
             .collect()
     }
@@ -75,7 +75,12 @@ impl Input {
             let key = (object.kind.clone(), namespace_of(object).to_owned(), object.name().to_owned());
             if let Some(before) = first.get(&key) {
                 let line = before.locate("metadata.name").start.line;
-                let message = format!("a second {} is named `{}`; the first is at {}:{line}", object.kind, object.name(), before.file);
+                let message = format!(
+                    "a second {} is named `{}`; the first is at {}:{line}",
+                    object.kind,
+                    object.name(),
+                    before.file
+                );
                 wrong.push(object.error("metadata.name", message).hint("give one of the two another name"));
             } else {
                 first.insert(key, object);
@@ -84,8 +89,13 @@ impl Input {
         wrong
     }
 
+    /// How many Pods and Jobs there are.
+    pub(crate) fn workloads(&self) -> usize {
+        self.objects.iter().filter(|object| matches!(object.kind.as_str(), "Pod" | "Job")).count()
+    }
+
     fn require_workload(&self) -> anyhow::Result<()> {
-        if self.objects.iter().any(|object| matches!(object.kind.as_str(), "Pod" | "Job")) {
+        if self.workloads() > 0 {
             return Ok(());
         }
         let kinds: Vec<&str> = self.objects.iter().map(|object| object.kind.as_str()).collect();

@@ -56,7 +56,7 @@ async fn run_on(options: &RunOptions, input: &Input, data_dir: &DataDir, node_di
     })
     .await?;
     check(input, options, plane.registry()).await?;
-    let follower = follow::Follower::start(options, &plane, data_dir)?;
+    let follower = follow::Follower::start(options, &plane, data_dir, input.workloads())?;
     create(input, options, plane.registry()).await?;
     let code = follower.until_the_end().await;
     plane.stop().await;

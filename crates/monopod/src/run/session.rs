@@ -25,11 +25,18 @@ pub(crate) struct Session {
     gone: Vec<Pod>,
     /// The first app container that failed of each owner: when, and with which code.
     first_failures: BTreeMap<String, (Timestamp, i32)>,
+    /// Jobs and bare pods that the manifests hold; the run can't be over before it has seen as many.
+    expected: usize,
     /// Pods that the run has spoken about.
     explained: BTreeSet<String>,
 }
 
 impl Session {
+    /// A session that waits for so many Jobs and bare pods.
+    pub(crate) fn expecting(expected: usize) -> Session {
+        Session { expected, ..Session::default() }
+    }
+
     /// A Job was created or changed.
     pub(crate) fn apply_job(&mut self, job: Job) {
         self.jobs.insert(key(&job.metadata), job);
@@ -62,7 +69,10 @@ impl Session {
 
     /// True when every Job has finished and every other pod has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.jobs.values().all(|job| job_result(job).is_some()) && self.bare_pods().all(|pod| has_ended(pod) || self.gone.contains(pod))
+        let seen = self.jobs.len() + self.bare_pods().count();
+        seen >= self.expected
+            && self.jobs.values().all(|job| job_result(job).is_some())
+            && self.bare_pods().all(|pod| has_ended(pod) || self.gone.contains(pod))
     }
 
     /// 0 if all succeeded; else the code of the app container that failed first, or 1.
@@ -200,7 +210,9 @@ mod tests {
 
     #[test]
     fn a_run_is_over_when_every_job_has_finished_and_every_bare_pod_has_ended() -> Result {
-        let mut session = Session::default();
+        let mut session = Session::expecting(2);
+        session.apply_job(job(Some("Complete"))?);
+        assert!(!session.is_over());
         session.apply_job(job(None)?);
         session.apply_pod(pod("alone", None, "Running", &[])?);
         assert!(!session.is_over());

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use lifecycle::{PodEvent, PodRef};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::world::answered;
 use crate::cluster::{Cluster, ClusterError};
@@ -26,22 +27,37 @@ pub(super) struct EventRecorder {
     node_name: String,
 }
 
-/// The task that writes them; it ends when all recorders are gone and everything is written.
+/// The task that writes them.
 #[derive(Debug)]
-pub(super) struct EventWriter(JoinHandle<()>);
+pub(super) struct EventWriter {
+    task: JoinHandle<()>,
+    last: CancellationToken,
+}
 
 impl EventRecorder {
     pub(super) fn start(cluster: std::sync::Arc<dyn Cluster>, node_name: &str) -> (EventRecorder, EventWriter) {
         let (queue, mut events) = mpsc::channel::<Event>(QUEUE_MAX);
+        let last = CancellationToken::new();
+        let ended = last.clone();
         let task = tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    event = events.recv() => event,
+                    // What was recorded by then is still written.
+                    () = ended.cancelled(), if !events.is_closed() => {
+                        events.close();
+                        continue;
+                    }
+                };
+                let Some(event) = event else { break };
                 match answered(cluster.record_event(event)).await {
                     Ok(()) | Err(ClusterError::Gone { .. }) => {}
                     Err(error) => tracing::warn!(%error, "an event was not recorded"),
                 }
             }
         });
-        (EventRecorder { queue, node_name: node_name.to_owned() }, EventWriter(task))
+        (EventRecorder { queue, node_name: node_name.to_owned() }, EventWriter { task, last })
     }
 
     /// Has an event written.
@@ -60,11 +76,12 @@ impl EventRecorder {
 }
 
 impl EventWriter {
-    /// Waits until everything is written, within limits. All recorders must be gone.
+    /// Takes no more events, and waits until everything is written, within limits.
     pub(super) async fn finish(mut self) {
-        if tokio::time::timeout(LAST_WORDS_PATIENCE, &mut self.0).await.is_err() {
+        self.last.cancel();
+        if tokio::time::timeout(LAST_WORDS_PATIENCE, &mut self.task).await.is_err() {
             tracing::warn!("the last events were not recorded in time");
-            self.0.abort();
+            self.task.abort();
         }
     }
 }
