@@ -310,10 +310,10 @@ fn pod_event(job: &Job, action: &Action, outcome: &Outcome) -> Option<EventRecor
             let is_telling = refusal.cause != RefusalCause::NamespaceTerminating;
             is_telling.then(|| event(job, true, "FailedCreate", &message))
         }
-        (Action::Delete { target, .. }, Outcome::Refused(refusal)) => {
+        (Action::Delete { .. }, Outcome::Refused(refusal)) => {
             let message = format!("Error deleting: {}", refusal.message);
             let is_telling = refusal.cause != RefusalCause::NotFound;
-            is_telling.then(|| event(job, true, "FailedDelete", &message)).filter(|_| !target.name.is_empty())
+            is_telling.then(|| event(job, true, "FailedDelete", &message))
         }
         (Action::Delete { target, .. }, _) => {
             let message = format!("Deleted pod: {}", target.name);

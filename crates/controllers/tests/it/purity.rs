@@ -73,6 +73,12 @@ fn no_file_is_longer_than_600_lines() {
     }
 }
 
+#[test]
+fn the_controllers_can_be_moved_to_another_thread() {
+    fn assert_send<T: Send>() {}
+    assert_send::<controllers::Controllers>();
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

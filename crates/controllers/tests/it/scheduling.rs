@@ -232,6 +232,23 @@ fn an_important_pod_makes_the_least_important_go() {
 }
 
 #[test]
+fn the_room_that_is_being_made_is_kept_from_pods_that_would_fit_meanwhile() {
+    let mut world = small_world();
+    let low = create(&mut world, "low", asking("1", 1));
+    // Both come before the scheduler looks: the thief would fit beside the victim.
+    let spec = serde_json::json!({"metadata": {"name": "high", "namespace": "ns"}, "spec": asking("1500m", 10)});
+    let high: Pod = serde_json::from_value(spec).unwrap();
+    let high = world.store.create(high.into(), world.now).unwrap().uid().to_owned();
+    let spec = serde_json::json!({"metadata": {"name": "thief", "namespace": "ns"}, "spec": asking("900m", 5)});
+    let thief: Pod = serde_json::from_value(spec).unwrap();
+    let thief = world.store.create(thief.into(), world.now).unwrap().uid().to_owned();
+    world.settle();
+    world.store.remove(&low);
+    world.settle();
+    assert_eq!((node_of(&world, &high).as_deref(), node_of(&world, &thief)), (Some("n1"), None));
+}
+
+#[test]
 fn a_pod_that_must_not_preempt_waits() {
     let mut world = small_world();
     let low = create(&mut world, "low", asking("2", 1));
