@@ -180,14 +180,14 @@ pub async fn forward_and_echo(kubectl: &str, server: &TestServer, websockets: &s
 }
 
 async fn echo_through(output: std::process::ChildStdout) -> Result<String, Failure> {
-    let line = tokio::task::spawn_blocking(move || -> std::io::Result<String> {
+    let line = tokio::task::spawn_blocking(move || -> std::io::Result<_> {
         use std::io::BufRead as _;
-        let mut line = String::new();
-        std::io::BufReader::new(output).read_line(&mut line)?;
-        Ok(line)
+        let (mut line, mut output) = (String::new(), std::io::BufReader::new(output));
+        output.read_line(&mut line)?;
+        Ok((line, output))
     });
-    // "Forwarding from 127.0.0.1:41234 -> 80"
-    let line = line.await??;
+    // "Forwarding from 127.0.0.1:41234 -> 80"; the pipe is kept, or kubectl would die of its next line.
+    let (line, _output) = line.await??;
     let address = line.split(' ').nth(2).ok_or_else(|| format!("no address in {line:?}"))?;
     let mut stream = tokio::net::TcpStream::connect(address).await?;
     stream.write_all(b"hello through the tunnel").await?;
