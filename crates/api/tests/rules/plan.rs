@@ -287,6 +287,7 @@ impl<T: Serialize + DeserializeOwned + Clone> Plan<T> {
     fn created(&self, base: &Value, changes: &Map<String, Value>) -> Result<(T, Answer), String> {
         let mut object = self.read(base.clone(), changes)?;
         (self.default)(&mut object);
+        self.check_stable(&object)?;
         let mut warnings = (self.create)(&mut object);
         warnings.extend((self.warn)(&object));
         let errors = texts(&(self.check)(&object));
@@ -300,6 +301,14 @@ impl<T: Serialize + DeserializeOwned + Clone> Plan<T> {
         let errors = texts(&(change.check)(&object, old));
         let warnings = (change.warn)(&object, old);
         Ok((object, Answer { errors, warnings, ..Answer::default() }))
+    }
+
+    /// what was filled in once stays as it is.
+    fn check_stable(&self, object: &T) -> Result<(), String> {
+        let mut again = object.clone();
+        (self.default)(&mut again);
+        let (once, twice) = (json(object)?, json(&again)?);
+        if once == twice { Ok(()) } else { Err(format!("filled in twice, it is {twice} and not {once}")) }
     }
 
     fn read(&self, mut object: Value, changes: &Map<String, Value>) -> Result<T, String> {
