@@ -276,10 +276,8 @@ impl Engine {
         let is_over = worker.is_over();
         let due = worker.due(self.now);
         self.set_timer(key, due.filter(|_| !is_over));
-        if is_over {
-            if let Some(worker) = self.workers.remove(&key) {
-                self.by_uid.remove(worker.uid());
-            }
+        if is_over && let Some(worker) = self.workers.remove(&key) {
+            self.by_uid.remove(worker.uid());
         }
     }
 

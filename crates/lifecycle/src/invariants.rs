@@ -84,9 +84,8 @@ fn check_worker(engine: &Engine, worker: &PodWorker, in_flight: usize, found: &m
             found.push(Violation::GraceExceeded { pod: pod(), container: kill.container.0.clone() });
         }
     }
-    if engine.is_synced() && in_flight == 0 && worker.due(engine.time()).is_none() {
-        if let Some(waits_for) = worker.waits_for_nothing() {
-            found.push(Violation::Stuck { pod: pod(), waits_for });
-        }
+    let is_idle = engine.is_synced() && in_flight == 0 && worker.due(engine.time()).is_none();
+    if is_idle && let Some(waits_for) = worker.waits_for_nothing() {
+        found.push(Violation::Stuck { pod: pod(), waits_for });
     }
 }

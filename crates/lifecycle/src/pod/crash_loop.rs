@@ -24,7 +24,7 @@ impl PodWorker {
             if self.is_being_killed(*index) {
                 continue;
             }
-            if self.memory[*index].wait_until.is_some_and(|until| cx.now < until) {
+            if self.memory.at(*index).wait_until.is_some_and(|until| cx.now < until) {
                 continue;
             }
             if self.backs_off(cx, *index) {
@@ -42,22 +42,22 @@ impl PodWorker {
         let Some(ended) = self.records.of(index).find(|record| record.exit().is_some()).map(|r| r.id.clone()) else {
             return false;
         };
-        if self.memory[index].counted.as_ref() == Some(&ended) {
+        if self.memory.at(index).counted.as_ref() == Some(&ended) {
             return false;
         }
         let limits = self.limits(cx);
         let own_finish = self.records.newest_finish(index);
         // L-309: after a kill that ends in a start, the instance before it counts first.
-        let is_after_kill = self.memory[index].restart_after_kill.as_ref() == Some(&ended);
-        let since = if is_after_kill { self.memory[index].finish_before_kill } else { own_finish };
+        let is_after_kill = self.memory.at(index).restart_after_kill.as_ref() == Some(&ended);
+        let since = if is_after_kill { self.memory.at(index).finish_before_kill } else { own_finish };
         let Some(since) = since else {
             self.memory_mut(index, |memory| memory.counted = Some(ended));
             return false;
         };
-        let mut until = self.memory[index].crash.waits_until(since, cx.now, limits);
+        let mut until = self.memory.at(index).crash.waits_until(since, cx.now, limits);
         if is_after_kill && until.is_some() {
             until =
-                own_finish.and_then(|finish| self.memory[index].crash.waits_until(finish, cx.now, limits)).or(until);
+                own_finish.and_then(|finish| self.memory.at(index).crash.waits_until(finish, cx.now, limits)).or(until);
         }
         let Some(until) = until else {
             let now = cx.now;
@@ -80,9 +80,9 @@ impl PodWorker {
         own_finish: Option<Timestamp>,
         until: Timestamp,
     ) {
-        let name = self.shape.containers[index].name.clone();
+        let name = self.shape.containers.at(index).name.clone();
         let pod = events::pod_name(&self.reference);
-        let delay = go_duration::format(self.memory[index].crash.delay());
+        let delay = go_duration::format(self.memory.at(index).crash.delay());
         let event = format!("Back-off restarting failed container {name} in pod {pod}");
         self.container_event(cx, index, true, "BackOff", event);
         self.memory_mut(index, |memory| {

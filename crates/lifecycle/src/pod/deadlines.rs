@@ -66,11 +66,7 @@ impl PodWorker {
         let mut due = self.kills.iter().map(super::kill::Kill::due).min();
         due = earliest(due, self.publication.due());
         due = earliest(due, self.retry_at.filter(|retry_at| *retry_at > now));
-        if let Some(start) = &self.start {
-            if let super::start::StartStep::PostStart { sleeps_until: Some(until), .. } = start.step {
-                due = earliest(due, Some(until));
-            }
-        }
+        due = earliest(due, self.start.as_ref().and_then(super::start::Start::due));
         due = earliest(due, self.probes_due());
         if matches!(self.stage, Stage::Live) {
             due = earliest(due, self.live_due(now));

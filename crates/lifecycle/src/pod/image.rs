@@ -25,7 +25,7 @@ pub(crate) struct PullMemory {
 impl PodWorker {
     /// The first step of a start.
     pub(crate) fn ensure_image(&mut self, cx: &mut Context<'_>, index: ContainerIndex) {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         if shape.pull_policy == PullPolicy::Always {
             return self.pull(cx, index);
         }
@@ -38,7 +38,7 @@ impl PodWorker {
     }
 
     pub(crate) fn image_inspected(&mut self, cx: &mut Context<'_>, index: ContainerIndex, outcome: Outcome) {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let image = shape.image.clone();
         match outcome {
             Outcome::Image(Some(record)) => {
@@ -58,7 +58,7 @@ impl PodWorker {
 
     /// L-1012.
     fn inspect_failed(&mut self, cx: &mut Context<'_>, index: ContainerIndex, failure: Failure) {
-        let image = events::quoted(&self.shape.containers[index].image);
+        let image = events::quoted(&self.shape.containers.at(index).image);
         let reason = or_default(failure.reason, "ImageInspectError");
         let message = match reason.as_str() {
             "InvalidImageName" => format!(
@@ -78,7 +78,7 @@ impl PodWorker {
     }
 
     fn pull(&mut self, cx: &mut Context<'_>, index: ContainerIndex) {
-        let image = self.shape.containers[index].image.clone();
+        let image = self.shape.containers.at(index).image.clone();
         if let Some(until) = self.pull_waits_until(cx, &image) {
             return self.pull_backs_off(cx, index, until);
         }
@@ -98,7 +98,7 @@ impl PodWorker {
 
     /// The pull is not tried: the last one failed a short while ago (L-314, L-1010).
     fn pull_backs_off(&mut self, cx: &mut Context<'_>, index: ContainerIndex, until: Timestamp) {
-        let image = self.shape.containers[index].image.clone();
+        let image = self.shape.containers.at(index).image.clone();
         let error = self.pulls.get(&image).map(|memory| memory.error.clone()).unwrap_or_default();
         let event = events::pull_back_off(&image);
         self.container_event(cx, index, false, "BackOff", event.clone());
@@ -120,7 +120,7 @@ impl PodWorker {
     ) {
         match outcome {
             Outcome::Image(Some(ImageRecord { image_id, size_bytes })) => {
-                let image = self.shape.containers[index].image.clone();
+                let image = self.shape.containers.at(index).image.clone();
                 let message = events::pulled(&image, elapsed(began_at, cx.now), size_bytes);
                 self.container_event(cx, index, false, "Pulled", message);
                 self.pulls.remove(&image);
@@ -134,7 +134,7 @@ impl PodWorker {
     /// L-1008; the wait begins, and is told once the failure itself has been seen.
     fn pull_failed(&mut self, cx: &mut Context<'_>, index: ContainerIndex, failure: Failure) {
         let (now, limits) = (cx.now, self.limits(cx));
-        let image = self.shape.containers[index].image.clone();
+        let image = self.shape.containers.at(index).image.clone();
         let reason = or_default(failure.reason, "ErrImagePull");
         let message = format!("Failed to pull image {}: {}", events::quoted(&image), failure.message);
         self.container_event(cx, index, true, "Failed", message);

@@ -58,6 +58,25 @@ pub(crate) fn init_actions(situation: &Situation<'_>, actions: &mut PodActions) 
     initialized
 }
 
+/// True if the pod has initialized in the sandbox at hand (L-219).
+pub(crate) fn is_initialized(situation: &Situation<'_>) -> bool {
+    let shape = situation.shape;
+    let Some(last) = shape.last_init() else { return true };
+    if shape.app().any(|(index, _)| situation.has_begun(index)) {
+        return true;
+    }
+    let Some(record) = situation.records.newest_active(last) else { return false };
+    let container = &shape.containers.at(last);
+    match &record.state {
+        RuntimeState::Exited(exit) => container.role == ContainerRole::Init && exit.effective_code() == 0,
+        RuntimeState::Running { .. } if container.role == ContainerRole::Sidecar && !situation.is_starting(last) => {
+            container.startup_probe.is_none()
+                || situation.probe_result(last, ProbeKind::Startup, &record.id) == Some(ProbeResult::Success)
+        }
+        _ => false,
+    }
+}
+
 fn container_step(
     situation: &Situation<'_>,
     index: ContainerIndex,

@@ -49,7 +49,7 @@ impl PodWorker {
             kill.stage = KillStage::Hook { effect: None, sleeps_until: Some(until) };
             return;
         }
-        let name = kill.index.map(|index| self.shape.containers[index].name.clone()).unwrap_or_default();
+        let name = kill.index.map(|index| self.shape.containers.at(index).name.clone()).unwrap_or_default();
         let action = Action::RunHook { container: kill.container.clone(), pod, name, handler };
         let effect = cx.send(&self.reference, action, Purpose::PreStop(kill.container.clone()));
         kill.stage = KillStage::Hook { effect: Some(effect), sleeps_until: None };
@@ -68,13 +68,13 @@ impl PodWorker {
         }) else {
             return;
         };
-        let mut kill = self.kills.swap_remove(position);
+        let mut kill = self.kills.remove(position);
         if let (Outcome::Failed(_), Some(index)) = (outcome, kill.index) {
-            let path = self.shape.containers[index].field_path.clone();
+            let path = self.shape.containers.at(index).field_path.clone();
             self.record_event(cx, events::container(&path, true, "FailedPreStopHook", "PreStopHook failed"));
         }
         self.end_hook(cx, &mut kill);
-        self.kills.push(kill);
+        self.kills.insert(position, kill);
     }
 
     fn end_hook(&mut self, cx: &mut Context<'_>, kill: &mut Kill) {
@@ -114,12 +114,12 @@ impl PodWorker {
             return false;
         }
         let Some(index) = kill.index else { return false };
-        if self.shape.containers[index].role != ContainerRole::Sidecar {
+        if self.shape.containers.at(index).role != ContainerRole::Sidecar {
             return false;
         }
         let next = self.shape.init().find(|(later, shape)| *later > index && shape.role == ContainerRole::Sidecar);
         self.kills.iter().filter_map(|other| other.index).any(|other| {
-            self.shape.containers[other].role == ContainerRole::App || next.is_some_and(|(next, _)| next == other)
+            self.shape.containers.at(other).role == ContainerRole::App || next.is_some_and(|(next, _)| next == other)
         })
     }
 
@@ -127,9 +127,9 @@ impl PodWorker {
     pub(crate) fn advance_kills(&mut self, cx: &mut Context<'_>) -> bool {
         let mut changed = false;
         while let Some(position) = self.kills.iter().position(|kill| self.can_advance(kill, cx.now)) {
-            let mut kill = self.kills.swap_remove(position);
+            let mut kill = self.kills.remove(position);
             if self.advance_kill(cx, &mut kill) {
-                self.kills.push(kill);
+                self.kills.insert(position, kill);
             } else {
                 self.dirty = true;
             }

@@ -210,7 +210,7 @@ impl PodWorker {
 
     pub(crate) fn is_worth_a_sandbox(&self) -> bool {
         is_worth_a_sandbox(&self.shape, &self.records, |index| {
-            let name = &self.shape.containers[index].name;
+            let name = &self.shape.containers.at(index).name;
             self.publication.last().is_some_and(|status| has_ever_run(status, name))
         })
     }
@@ -244,14 +244,18 @@ impl PodWorker {
         }
     }
 
-    /// With a good sandbox: kill what must go, start what is next.
-    fn act(&mut self, cx: &mut Context<'_>) -> bool {
-        let actions = compute_pod_actions(&Situation {
+    pub(crate) fn situation(&self) -> Situation<'_> {
+        Situation {
             shape: &self.shape,
             records: &self.records,
             memory: &self.memory,
             starting: self.start.as_ref().map(|start| start.index),
-        });
+        }
+    }
+
+    /// With a good sandbox: kill what must go, start what is next.
+    fn act(&mut self, cx: &mut Context<'_>) -> bool {
+        let actions = compute_pod_actions(&self.situation());
         if actions.kill_pod {
             self.begin_termination(cx, Cause::Completed, None);
             return true;
@@ -270,7 +274,7 @@ impl PodWorker {
     /// A start of an image that the spec does not name any more is begun anew.
     fn drop_outdated_start(&mut self, cx: &mut Context<'_>) {
         let is_outdated = self.start.as_ref().is_some_and(|start| {
-            start.container().is_none() && self.shape.containers[start.index].image != start.image
+            start.container().is_none() && self.shape.containers.at(start.index).image != start.image
         });
         if is_outdated {
             self.cancel_start(cx);

@@ -224,6 +224,7 @@ impl PodWorker {
         let mut changed = self.advance_kills(cx);
         changed |= self.advance_start(cx);
         changed |= self.follow_containers(cx);
+        self.notice_restart_all(cx);
         if self.dirty {
             self.dirty = false;
             self.refresh_status(cx);

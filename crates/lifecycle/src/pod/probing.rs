@@ -57,14 +57,15 @@ impl PodWorker {
 
     /// Workers exist from the moment at which the pod's volumes stand (L-201 (9)); a missing one is always made (L-408).
     fn make_workers(&mut self, cx: &mut Context<'_>) {
-        if !self.preparation.has_volumes() {
+        // Containers that ran before the engine began have theirs at once: what is known of them must not be lost.
+        if !self.preparation.has_volumes() && !self.is_adopted {
             return;
         }
         for position in 0..self.shape.containers.0.len() {
             let index = ContainerIndex(position);
             for kind in ProbeKind::ALL {
-                let numbers = self.shape.containers[index].probe(kind).map(ProbeNumbers::of);
-                let is_missing = self.memory[index].probe(kind).is_none();
+                let numbers = self.shape.containers.at(index).probe(kind).map(ProbeNumbers::of);
+                let is_missing = self.memory.at(index).probe(kind).is_none();
                 if let (Some(numbers), true) = (numbers, is_missing) {
                     let origin = self.first_tick(cx, numbers);
                     let mut worker = ProbeWorker::new(kind, numbers, origin);
@@ -86,7 +87,7 @@ impl PodWorker {
 
     /// L-225: what an earlier agent knew of a running container holds, if it is the same container.
     fn adopt_result(&self, cx: &Context<'_>, index: ContainerIndex, worker: &mut ProbeWorker) {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let Some(record) = self.records.newest(index).filter(|record| record.is_running()) else { return };
         let id = crate::status::api_container_id(cx.config, &record.id);
         let told = self.publication.last().and_then(|status| {
@@ -109,10 +110,10 @@ impl PodWorker {
     }
 
     fn follow(&mut self, cx: &mut Context<'_>, index: ContainerIndex, kind: ProbeKind) -> bool {
-        if self.memory[index].probe(kind).is_none() {
+        if self.memory.at(index).probe(kind).is_none() {
             return false;
         }
-        let shape_has_probe = self.shape.containers[index].probe(kind).is_some();
+        let shape_has_probe = self.shape.containers.at(index).probe(kind).is_some();
         let target = self.probe_target(index, kind).filter(|_| shape_has_probe);
         let now = cx.now;
         let (id, is_started) = match target {
@@ -122,11 +123,11 @@ impl PodWorker {
         let running = id.as_ref().map(|(id, started_at)| (id, *started_at));
         let mut given_up = None;
         self.memory_mut(index, |memory| {
-            if let Some(worker) = memory.probe_slot(kind) {
-                if worker.follow(ProbeTarget { running, is_started }, now) {
-                    given_up = worker.attempt.map(|attempt| attempt.effect);
-                    worker.abandon(now);
-                }
+            if let Some(worker) = memory.probe_slot(kind)
+                && worker.follow(ProbeTarget { running, is_started }, now)
+            {
+                given_up = worker.attempt.map(|attempt| attempt.effect);
+                worker.abandon(now);
             }
         });
         if let Some(effect) = given_up {
@@ -146,8 +147,8 @@ impl PodWorker {
             return None;
         }
         let crate::observation::RuntimeState::Running { started_at } = record.state else { return None };
-        let has_startup = self.shape.containers[index].startup_probe.is_some();
-        let startup = self.memory[index].probe(ProbeKind::Startup).and_then(|worker| worker.result_for(&record.id));
+        let has_startup = self.shape.containers.at(index).startup_probe.is_some();
+        let startup = self.memory.at(index).probe(ProbeKind::Startup).and_then(|worker| worker.result_for(&record.id));
         let is_started = !has_startup || startup == Some(ProbeResult::Success);
         Some((record.id.clone(), started_at, is_started))
     }
@@ -185,15 +186,15 @@ impl PodWorker {
     }
 
     fn probe_due(&self, index: ContainerIndex, kind: ProbeKind) -> Option<Timestamp> {
-        let worker = self.memory[index].probe(kind)?;
-        let numbers = ProbeNumbers::of(self.shape.containers[index].probe(kind)?);
+        let worker = self.memory.at(index).probe(kind)?;
+        let numbers = ProbeNumbers::of(self.shape.containers.at(index).probe(kind)?);
         let (id, started_at, is_started) = self.probe_target(index, kind)?;
         worker.due(ProbeTarget { running: Some((&id, started_at)), is_started }, numbers)
     }
 
     fn send_probe(&mut self, cx: &mut Context<'_>, index: ContainerIndex, kind: ProbeKind, again: bool) {
         let Some((id, ..)) = self.probe_target(index, kind) else { return };
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let (Some(probe), Some(pod)) = (shape.probe(kind).cloned(), self.pod.clone()) else { return };
         let action = Action::Probe { container: id, pod, name: shape.name.clone(), probe: Box::new(probe) };
         let effect = cx.send(&self.reference, action, Purpose::Probe(index, kind));
@@ -215,7 +216,9 @@ impl PodWorker {
     ) {
         let Some(shape) = self.shape.containers.get(index) else { return };
         let Some(numbers) = shape.probe(kind).map(ProbeNumbers::of) else { return };
-        let is_current = self.memory[index]
+        let is_current = self
+            .memory
+            .at(index)
             .probe(kind)
             .and_then(|worker| worker.attempt)
             .is_some_and(|attempt| attempt.effect == effect);
@@ -238,7 +241,7 @@ impl PodWorker {
             Verdict::Again => self.send_probe(cx, index, kind, true),
             Verdict::Quiet => {}
             Verdict::Said(event) => {
-                let path = self.shape.containers[index].field_path.clone();
+                let path = self.shape.containers.at(index).field_path.clone();
                 self.record_event(cx, events::container(&path, true, event.reason, event.message));
             }
         }

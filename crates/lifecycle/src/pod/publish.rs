@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use crate::effect::Action;
 use crate::identity::{ContainerRole, PodRef};
 use crate::outbox::{Context, Purpose};
+use crate::pod::init_progress::is_initialized;
 use crate::pod::live::RETRY;
+use crate::pod::restart_all::RestartAll;
 use crate::pod::sandbox::new_sandbox;
 use crate::pod::termination::Cause;
 use crate::pod::{PodWorker, Stage};
@@ -115,12 +117,16 @@ impl Publication {
 impl PodWorker {
     /// Computes the status and, if it differs, has it written.
     pub(crate) fn refresh_status(&mut self, cx: &Context<'_>) {
-        if let Stage::Terminated(termination) = &mut self.stage {
-            if termination.is_final || self.pod.is_none() {
-                // The last word has been said, or there is nobody to say it to.
-                termination.is_final = true;
-                return;
-            }
+        if let Stage::Terminated(termination) = &mut self.stage
+            && (termination.is_final || self.pod.is_none())
+        {
+            // The last word has been said, or there is nobody to say it to.
+            termination.is_final = true;
+            return;
+        }
+        if self.restart_all.as_ref().is_some_and(RestartAll::has_begun) {
+            // What is being reset is told once it is gone: how it went down says nothing (L-112).
+            return;
         }
         let Some(pod) = self.pod.clone() else { return };
         let empty = PodStatus::default();
@@ -196,13 +202,10 @@ impl PodWorker {
             Stage::Terminating(_) if was_ready_to_start(previous) => false,
             _ => new_sandbox(&self.shape, &self.records).is_some(),
         };
-        let has_app = |is_active: bool| {
-            self.shape.app().any(|(index, _)| {
-                let newest = if is_active { self.records.newest_active(index) } else { self.records.newest(index) };
-                newest.is_some()
-            })
-        };
-        let is_active = has_app(true);
+        let is_active = self.shape.app().any(|(index, _)| self.records.newest_active(index).is_some());
+        let is_initializing_again = is_live
+            && self.shape.has_init()
+            && if needs_sandbox { self.is_worth_a_sandbox() } else { !is_initialized(&self.situation()) };
         View {
             now: cx.now,
             config: cx.config,
@@ -212,15 +215,13 @@ impl PodWorker {
             memory: &self.memory,
             previous,
             starting: self.start.as_ref(),
-            resetting: &self.resetting,
             is_restarting_all: self.restart_all.is_some(),
-            is_deleted: self.is_deleted() || !is_live,
+            is_deleted: self.is_deleted(),
             is_static: false,
             all_down: matches!(self.stage, Stage::Terminated(_)),
             needs_sandbox,
             is_active,
-            has_initialized: has_app(false),
-            is_initializing_again: is_live && self.shape.has_init() && needs_sandbox && self.is_worth_a_sandbox(),
+            is_initializing_again,
             message_budget: termination_message::budget(self.shape.containers.0.len()),
             forced: None,
             disruption: self.publication.disruption.as_ref(),

@@ -138,11 +138,10 @@ impl Records {
 
     /// A container's start was answered for.
     pub(crate) fn container_started(&mut self, id: &ContainerId, now: Timestamp) {
-        self.started.push((id.clone(), now));
-        for known in self.containers.iter_mut().filter(|known| known.record.id == *id) {
-            if known.record.state == RuntimeState::Created {
-                known.record.state = RuntimeState::Running { started_at: now };
-            }
+        let is_created = |known: &&mut Known| known.record.id == *id && known.record.state == RuntimeState::Created;
+        if let Some(known) = self.containers.iter_mut().find(is_created) {
+            known.record.state = RuntimeState::Running { started_at: now };
+            self.started.push((id.clone(), now));
         }
     }
 

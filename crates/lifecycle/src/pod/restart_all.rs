@@ -4,9 +4,9 @@
 
 use crate::identity::ContainerId;
 use crate::outbox::Context;
-use crate::pod::PodWorker;
 use crate::pod::kill::KillScope;
 use crate::pod::policy::RuleAction;
+use crate::pod::{PodWorker, Stage};
 
 /// A restart of all, under way.
 #[derive(Clone, Debug, Default)]
@@ -15,24 +15,30 @@ pub(crate) struct RestartAll {
     has_begun: bool,
 }
 
+impl RestartAll {
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+}
+
 impl PodWorker {
-    /// Carries a restart of all on. `None` if there is none; else whether anything changed.
-    pub(crate) fn advance_restart_all(&mut self, cx: &mut Context<'_>) -> Option<bool> {
-        if !self.shape.could_restart_all {
-            return None;
-        }
-        if self.restart_all.is_none() {
-            self.find_trigger()?;
+    /// Notices an exit that restarts all, so that the status that tells of the exit tells of the restart too.
+    pub(crate) fn notice_restart_all(&mut self, cx: &mut Context<'_>) {
+        let is_possible = self.shape.could_restart_all && self.restart_all.is_none() && !self.is_deleted();
+        if is_possible && matches!(self.stage, Stage::Live) && self.find_trigger().is_some() {
             self.restart_all = Some(RestartAll::default());
             self.cancel_start(cx);
-            // The condition is told before the containers go.
             self.dirty = true;
-            return Some(true);
         }
+    }
+
+    /// Carries a restart of all on. `None` if there is none; else whether anything changed.
+    pub(crate) fn advance_restart_all(&mut self, cx: &mut Context<'_>) -> Option<bool> {
+        let restart_all = self.restart_all.as_mut()?;
         if self.start.is_some() {
             return Some(false);
         }
-        if let Some(restart_all) = self.restart_all.as_mut().filter(|restart_all| !restart_all.has_begun) {
+        if !restart_all.has_begun {
             restart_all.has_begun = true;
             self.kill_for_reset(cx);
             return Some(true);
@@ -51,12 +57,13 @@ impl PodWorker {
     }
 
     fn kill_for_reset(&mut self, cx: &mut Context<'_>) {
+        // App containers first, as the kubelet does it.
         let all: Vec<ContainerId> = self
-            .records
-            .containers()
-            .iter()
-            .filter(|known| known.index.is_some_and(|index| self.is_reset_with_the_pod(index)))
-            .map(|known| known.record.id.clone())
+            .shape
+            .app()
+            .chain(self.shape.init())
+            .flat_map(|(index, _)| self.records.of(index))
+            .map(|record| record.id.clone())
             .collect();
         self.resetting.extend(all.iter().cloned());
         for id in &all {
@@ -65,18 +72,12 @@ impl PodWorker {
                 self.begin_kill(cx, id, KillScope::Reset, 0, Some("killing"));
             }
         }
-        self.dirty = true;
     }
 
     fn shorten_kills_of(&mut self, id: &ContainerId, cx: &Context<'_>) {
         for kill in self.kills.iter_mut().filter(|kill| kill.container == *id) {
             kill.shorten(0, cx.now);
         }
-    }
-
-    /// Ephemeral containers are not the pod's own (L-103).
-    fn is_reset_with_the_pod(&self, index: crate::pod::shape::ContainerIndex) -> bool {
-        self.shape.containers[index].role != crate::identity::ContainerRole::Ephemeral
     }
 
     /// Removes what has ended; once all is gone the pod begins anew.

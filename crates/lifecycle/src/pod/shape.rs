@@ -2,8 +2,6 @@
 //!
 //! It is made once for each version of the spec and holds no state.
 
-use std::ops::Index;
-
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, EphemeralContainer, LifecycleHandler, Pod, PodSpec, Probe, ResourceRequirements,
     VolumeMount, VolumeMountStatus,
@@ -21,6 +19,11 @@ pub(crate) struct ContainerIndex(pub(crate) usize);
 pub(crate) struct PerContainer<T>(pub(crate) Vec<T>);
 
 impl<T> PerContainer<T> {
+    /// The entry of a container that is known to be in the spec.
+    pub(crate) fn at(&self, index: ContainerIndex) -> &T {
+        self.0.get(index.0).expect("indices are made from a list of the same length, which only grows")
+    }
+
     pub(crate) fn get(&self, index: ContainerIndex) -> Option<&T> {
         self.0.get(index.0)
     }
@@ -35,14 +38,6 @@ impl<T> PerContainer<T> {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (ContainerIndex, &mut T)> {
         self.0.iter_mut().enumerate().map(|(index, item)| (ContainerIndex(index), item))
-    }
-}
-
-impl<T> Index<ContainerIndex> for PerContainer<T> {
-    type Output = T;
-
-    fn index(&self, index: ContainerIndex) -> &T {
-        self.0.get(index.0).expect("indices are made from a list of the same length, which only grows")
     }
 }
 

@@ -61,6 +61,14 @@ impl Start {
         self.index == index && record.attempt >= self.attempt
     }
 
+    /// When a step ends by itself.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        match self.step {
+            StartStep::PostStart { sleeps_until, .. } => sleeps_until,
+            _ => None,
+        }
+    }
+
     /// The instance, once it has an id.
     pub(crate) fn container(&self) -> Option<&ContainerId> {
         match &self.step {
@@ -74,7 +82,7 @@ impl Start {
 
 impl PodWorker {
     pub(crate) fn begin_start(&mut self, cx: &mut Context<'_>, index: ContainerIndex) {
-        let image = self.shape.containers[index].image.clone();
+        let image = self.shape.containers.at(index).image.clone();
         self.start = Some(Start {
             index,
             step: StartStep::InspectImage,
@@ -145,7 +153,7 @@ impl PodWorker {
 
     /// The record of a container that no observation has shown yet.
     fn new_record(&self, cx: &Context<'_>, index: ContainerIndex, id: &ContainerId) -> ContainerRecord {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let start = self.start.as_ref();
         ContainerRecord {
             id: id.clone(),
@@ -165,12 +173,12 @@ impl PodWorker {
     /// L-221: one more than the newest instance had, and never a number that users have seen already.
     pub(crate) fn next_attempt(&self, index: ContainerIndex) -> u32 {
         let after_newest = self.records.newest(index).map_or(0, |record| record.attempt.saturating_add(1));
-        after_newest.max(self.memory[index].next_attempt)
+        after_newest.max(self.memory.at(index).next_attempt)
     }
 
     /// The image is there: create the container.
     pub(crate) fn create(&mut self, cx: &mut Context<'_>, index: ContainerIndex, image_id: String) {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let target = match self.target_of(index) {
             Ok(target) => target,
             Err(message) => {
@@ -201,7 +209,7 @@ impl PodWorker {
 
     /// The container whose process namespace an ephemeral one joins (L-104).
     fn target_of(&self, index: ContainerIndex) -> Result<Option<ContainerId>, String> {
-        let shape = &self.shape.containers[index];
+        let shape = &self.shape.containers.at(index);
         let Some(name) = shape.target.as_ref().filter(|_| shape.role == ContainerRole::Ephemeral) else {
             return Ok(None);
         };
@@ -235,7 +243,7 @@ impl PodWorker {
 
     fn started(&mut self, cx: &mut Context<'_>, index: ContainerIndex, id: ContainerId, outcome: Outcome) {
         if let Outcome::Failed(Failure { reason, message }) = outcome {
-            let message = message.replace(id.as_str(), &self.shape.containers[index].name);
+            let message = message.replace(id.as_str(), &self.shape.containers.at(index).name);
             let _ = reason; // The kubelet shows one reason for every failure of this step.
             return self.start_failed(cx, index, "RunContainerError", message);
         }
@@ -245,14 +253,14 @@ impl PodWorker {
 
     /// L-502.
     fn begin_post_start(&mut self, cx: &mut Context<'_>, index: ContainerIndex, id: ContainerId) {
-        let handler = self.shape.containers[index].post_start.clone();
+        let handler = self.shape.containers.at(index).post_start.clone();
         let (Some(handler), Some(pod), true) = (handler, self.pod.clone(), self.records.is_running(&id)) else {
             return self.start_succeeded(index);
         };
         let (effect, sleeps_until) = match &handler.sleep {
             Some(sleep) => (None, Some(after(cx.now, seconds(sleep.seconds)))),
             None => {
-                let name = self.shape.containers[index].name.clone();
+                let name = self.shape.containers.at(index).name.clone();
                 let action = Action::RunHook { container: id.clone(), pod, name, handler };
                 (Some(cx.send(&self.reference, action, Purpose::Start)), None)
             }
@@ -267,7 +275,7 @@ impl PodWorker {
         let Outcome::Failed(failure) = outcome else { return self.start_succeeded(index) };
         // L-222.
         self.container_event(cx, index, true, "FailedPostStartHook", "PostStartHook failed");
-        let message = hooks::failure_message(&self.shape.containers[index], &self.reference, &failure.message);
+        let message = hooks::failure_message(self.shape.containers.at(index), &self.reference, &failure.message);
         let grace = self.kill_grace(None);
         self.begin_kill(cx, &id, KillScope::Start, grace, Some("FailedPostStartHook"));
         if let Some(start) = &mut self.start {
@@ -342,7 +350,7 @@ impl PodWorker {
         reason: &str,
         message: impl Into<String>,
     ) {
-        let event = events::container(&self.shape.containers[index].field_path, warning, reason, message);
+        let event = events::container(&self.shape.containers.at(index).field_path, warning, reason, message);
         self.record_event(cx, event);
     }
 }

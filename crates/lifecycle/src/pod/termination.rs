@@ -124,15 +124,16 @@ impl PodWorker {
 
     /// Kills everything that runs. True if anything was still to be killed.
     pub(crate) fn kill_all(&mut self, cx: &mut Context<'_>, grace_seconds: i64) -> bool {
-        let running: Vec<ContainerId> = self
+        let mut running: Vec<_> = self
             .records
             .containers()
             .iter()
             .filter(|known| known.record.is_running())
-            .map(|known| known.record.id.clone())
-            .filter(|id| !self.kills.iter().any(|kill| kill.container == *id))
+            .filter(|known| !self.kills.iter().any(|kill| kill.container == known.record.id))
+            .map(|known| (known.index, known.record.id.clone()))
             .collect();
-        for id in &running {
+        running.sort();
+        for (_, id) in &running {
             self.begin_kill(cx, id, KillScope::Pod, grace_seconds, None);
         }
         !running.is_empty()

@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    ContainerUser, LinuxContainerUser, ResourceRequirements,
+    ContainerUser, LinuxContainerUser,
 };
 
 use crate::identity::ContainerRole;
@@ -37,7 +37,7 @@ pub(crate) fn container_status(view: &View<'_>, index: ContainerIndex, shape: &C
             }
             status
         }
-        None => without_record(view, index, shape, old),
+        None => without_record(view, shape, old),
     };
     apply_start_error(view, index, shape, newest, &mut status);
     judge(view, index, shape, newest, old, &mut status);
@@ -45,12 +45,7 @@ pub(crate) fn container_status(view: &View<'_>, index: ContainerIndex, shape: &C
 }
 
 /// L-733: nothing in the runtime; the last status says what to think of it.
-fn without_record(
-    view: &View<'_>,
-    index: ContainerIndex,
-    shape: &ContainerShape,
-    old: Option<&ContainerStatus>,
-) -> ContainerStatus {
+fn without_record(view: &View<'_>, shape: &ContainerShape, old: Option<&ContainerStatus>) -> ContainerStatus {
     let mut status = ContainerStatus {
         name: shape.name.clone(),
         image: shape.image.clone(),
@@ -65,7 +60,7 @@ fn without_record(
     let state = old.state.as_ref();
     status.restart_count = old.restart_count;
     status.last_state = old.last_state.clone();
-    if view.is_resetting(index) && state.is_some_and(|state| state.waiting.is_none()) {
+    if view.is_reset(shape) && state.is_some_and(|state| state.waiting.is_none()) {
         mark_restarting_all(&mut status);
     } else if state.is_some_and(|state| state.terminated.is_some()) {
         return ContainerStatus { started: None, ready: false, ..old.clone() };
@@ -99,7 +94,7 @@ fn mark_restarting_all(status: &mut ContainerStatus) {
 /// L-226: an init container whose record is gone although the pod has gone past it has ended well.
 fn synthesize_init(view: &View<'_>, shape: &ContainerShape, status: &mut ContainerStatus) {
     let is_waiting = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
-    if shape.role == ContainerRole::Init && is_waiting && view.has_initialized {
+    if shape.role == ContainerRole::Init && is_waiting && view.is_active {
         status.state = Some(terminated_state(ContainerStateTerminated {
             reason: Some("Completed".to_owned()),
             message: Some(INIT_LOST.to_owned()),
@@ -130,7 +125,7 @@ fn from_record(
                 supplemental_groups: Some(user.supplemental_groups.clone()).filter(|groups| !groups.is_empty()),
             }),
         }),
-        resources: Some(shape.resources.clone().unwrap_or_else(ResourceRequirements::default)),
+        resources: Some(shape.resources.clone().unwrap_or_default()),
         allocated_resources: shape.resources.as_ref().and_then(|resources| resources.requests.clone()),
         container_id: Some(id),
         ..ContainerStatus::default()
@@ -147,15 +142,13 @@ fn from_record(
 
 /// L-731: the count of the runtime, but never less than before.
 fn count_restarts(status: &mut ContainerStatus, old: &ContainerStatus, is_same: bool, record: &ContainerRecord) {
-    let was_terminated = old.state.as_ref().is_some_and(|state| state.terminated.is_some());
-    let was_running = old.state.as_ref().is_some_and(|state| state.running.is_some());
-    if !is_same && record.is_running() && was_terminated && old.restart_count >= status.restart_count {
-        status.restart_count = old.restart_count + 1;
-    } else if record.state == RuntimeState::Unknown && was_running {
-        status.restart_count = old.restart_count + 1;
-    } else {
-        status.restart_count = status.restart_count.max(old.restart_count);
-    }
+    let state = old.state.as_ref();
+    let was_terminated = state.is_some_and(|state| state.terminated.is_some());
+    let was_running = state.is_some_and(|state| state.running.is_some());
+    let is_new_run = !is_same && record.is_running() && was_terminated && old.restart_count >= status.restart_count;
+    let is_lost = record.state == RuntimeState::Unknown && was_running;
+    status.restart_count =
+        if is_new_run || is_lost { old.restart_count + 1 } else { status.restart_count.max(old.restart_count) };
 }
 
 /// L-732.

@@ -41,7 +41,7 @@ pub(crate) fn has_initialized(status: &PodStatus, shape: &PodShape) -> bool {
         return true;
     }
     let last = status.init_container_statuses.as_deref().and_then(<[ContainerStatus]>::last);
-    let role = shape.last_init().map(|index| shape.containers[index].role);
+    let role = shape.last_init().map(|index| shape.containers.at(index).role);
     match (last, role) {
         (Some(last), Some(ContainerRole::Sidecar)) => {
             last.started == Some(true) && last.state.as_ref().is_some_and(|state| state.running.is_some())

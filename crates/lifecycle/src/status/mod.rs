@@ -10,7 +10,6 @@ pub(crate) mod merge;
 pub(crate) mod phase;
 pub(crate) mod termination_message;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -40,8 +39,7 @@ pub(crate) struct View<'a> {
     pub(crate) previous: &'a PodStatus,
     /// The start under way, whose instance is not yet shown (L-222).
     pub(crate) starting: Option<&'a Start>,
-    /// Containers that a restart of all takes away (L-112).
-    pub(crate) resetting: &'a BTreeSet<ContainerId>,
+    /// A container's exit restarts all, and nothing has been removed yet (L-112).
     pub(crate) is_restarting_all: bool,
     pub(crate) is_deleted: bool,
     pub(crate) is_static: bool,
@@ -49,10 +47,8 @@ pub(crate) struct View<'a> {
     pub(crate) all_down: bool,
     /// A new sandbox would have to be made (L-205).
     pub(crate) needs_sandbox: bool,
-    /// The active sandbox has a record of an app container (L-701).
+    /// The active sandbox has a record of an app container (L-226, L-701).
     pub(crate) is_active: bool,
-    /// Any app container has ever been made (L-226).
-    pub(crate) has_initialized: bool,
     /// The pod must go through its init containers (again) before it runs (L-229).
     pub(crate) is_initializing_again: bool,
     pub(crate) message_budget: usize,
@@ -72,16 +68,13 @@ pub(crate) struct Verdict<'a> {
 impl<'a> View<'a> {
     /// The records of a container that users may see, newest first.
     fn visible(&self, index: ContainerIndex) -> impl Iterator<Item = &'a ContainerRecord> {
-        let (starting, resetting) = (self.starting, self.resetting);
-        self.records
-            .of(index)
-            .filter(move |record| !starting.is_some_and(|start| start.is_of(index, record)))
-            // What is reset shows until it is down; how it went down says nothing.
-            .filter(move |record| record.is_running() || !resetting.contains(&record.id))
+        let starting = self.starting;
+        self.records.of(index).filter(move |record| !starting.is_some_and(|start| start.is_of(index, record)))
     }
 
-    fn is_resetting(&self, index: ContainerIndex) -> bool {
-        self.is_restarting_all && self.visible(index).next().is_none()
+    /// True if a restart of all, told by the last status, has taken the container away.
+    fn is_reset(&self, shape: &ContainerShape) -> bool {
+        !self.is_restarting_all && self.was_true("AllContainersRestarting") && shape.role != ContainerRole::Ephemeral
     }
 
     fn previous_status(&self, shape: &ContainerShape) -> Option<&'a ContainerStatus> {
@@ -106,8 +99,12 @@ impl<'a> View<'a> {
         self.memory.get(index).and_then(|memory| memory.start_error.as_ref())
     }
 
+    /// True if the container is being started again, or will be, whatever its last exit says.
     fn is_restarted_after_kill(&self, index: ContainerIndex) -> bool {
-        let newest = self.records.newest(index).map(|record| &record.id);
+        if self.starting.is_some_and(|start| start.index == index) {
+            return true;
+        }
+        let newest = self.visible(index).next().map(|record| &record.id);
         newest.is_some() && self.memory.get(index).and_then(|memory| memory.restart_after_kill.as_ref()) == newest
     }
 

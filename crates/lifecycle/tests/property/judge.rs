@@ -229,10 +229,8 @@ impl Judge {
     /// A status has reached the API.
     pub(crate) fn written(&mut self, status: &PodStatus) {
         let phase = status.phase.clone().unwrap_or_default();
-        if let Some(told) = &self.final_phase {
-            if *told != phase {
-                self.faults.push(format!("the phase went from {told} to {phase}"));
-            }
+        if let Some(told) = self.final_phase.as_ref().filter(|told| **told != phase) {
+            self.faults.push(format!("the phase went from {told} to {phase}"));
         }
         if phase == "Succeeded" || phase == "Failed" {
             self.final_phase = Some(phase);

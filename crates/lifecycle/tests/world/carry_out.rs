@@ -214,7 +214,7 @@ impl World {
         self.runtime.get(uid)?.containers.iter().find(|record| record.id == *id)
     }
 
-    fn behavior_of(&self, uid: &PodUid, id: &ContainerId) -> Behavior {
+    pub fn behavior_of(&self, uid: &PodUid, id: &ContainerId) -> Behavior {
         let Some(record) = self.record(uid, id) else { return Behavior::runs() };
         let list = self.behaviors.get(&record.name);
         let instance = usize::try_from(record.attempt).unwrap();
@@ -222,6 +222,9 @@ impl World {
     }
 
     fn probe(&mut self, uid: &PodUid, id: &ContainerId, kind: &str) -> ProbeOutcome {
+        if let Some(outcome) = self.outcomes.pop_front() {
+            return outcome;
+        }
         let behavior = self.behavior_of(uid, id);
         let started = match self.record(uid, id).map(|record| record.state.clone()) {
             Some(RuntimeState::Running { started_at }) => started_at,

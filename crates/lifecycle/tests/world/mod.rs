@@ -3,15 +3,10 @@
 //! It uses the public surface only.
 //! Tests say how containers behave ([`Behavior`]), what fails ([`World::faults`]) and what users do, let time run, and look at what was done ([`World::trace`]), written and told.
 
-#![expect(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of the world, and no binary all of it"
-)]
+#![expect(unreachable_pub, reason = "each test binary uses its own part of the world, and no binary all of it")]
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::panic,
     reason = "a broken world fails the test that uses it"
 )]
 
@@ -51,6 +46,11 @@ pub struct World {
     /// What is to fail: the effect's short name, then one message for each time.
     pub faults: BTreeMap<String, Vec<(String, String)>>,
     pub latency: Duration,
+    /// The driver hears nothing of the runtime: the agent is as good as down.
+    pub delay_answers: bool,
+    /// What the next probes answer, before behaviors are asked.
+    pub outcomes: std::collections::VecDeque<lifecycle::input::ProbeOutcome>,
+    steps: usize,
     queue: BTreeMap<(Timestamp, u64), Happening>,
     sequence: u64,
     pub pending: BTreeMap<EffectId, Effect>,
@@ -107,6 +107,9 @@ impl World {
             images: Images::default(),
             faults: BTreeMap::new(),
             latency: Duration::ZERO,
+            delay_answers: false,
+            outcomes: std::collections::VecDeque::new(),
+            steps: 0,
             queue: BTreeMap::new(),
             sequence: 0,
             pending: BTreeMap::new(),
@@ -205,6 +208,13 @@ impl World {
     }
 
     fn step(&mut self, moment: Timestamp) {
+        self.steps += 1;
+        assert!(
+            self.steps < 20_000,
+            "the world does not come to rest at {:?}; the last effects: {:?}",
+            self.seconds(),
+            self.last_effects()
+        );
         self.now = self.now.max(moment);
         let due = self.queue.first_key_value().map(|(key, _)| *key).filter(|(due, _)| *due <= self.now);
         match due {
@@ -249,15 +259,21 @@ impl World {
 
     /// A container's first process ends.
     pub fn exit(&mut self, uid: &PodUid, container: &ContainerId, code: i32) {
-        let (now, message) = (self.now, String::new());
+        let now = self.now;
+        let behavior = self.behavior_of(uid, container);
         let Some(runtime) = self.runtime.get_mut(uid) else { return };
         let Some(record) = runtime.containers.iter_mut().find(|record| record.id == *container) else { return };
         let started_at = match record.state {
             RuntimeState::Running { started_at } => Some(started_at),
             _ => return,
         };
-        record.state =
-            RuntimeState::Exited(Exit { exit_code: code, reason: None, message, started_at, finished_at: now });
+        record.state = RuntimeState::Exited(Exit {
+            exit_code: code,
+            reason: behavior.reason,
+            message: behavior.message,
+            started_at,
+            finished_at: now,
+        });
         let name = record.name.clone();
         self.note(format!("exit {name} {code}"));
         self.observe(uid);
@@ -266,10 +282,55 @@ impl World {
     /// Passes what the runtime has of a pod.
     pub fn observe(&mut self, uid: &PodUid) {
         let Some(runtime) = self.runtime.get(uid) else { return };
-        let Some(pod) = runtime.reference.clone() else { return };
+        let Some(pod) = runtime.reference.clone().filter(|_| !self.delay_answers) else { return };
         let observation =
             PodObservation { pod, sandboxes: runtime.sandboxes.clone(), containers: runtime.containers.clone() };
         self.engine.handle(self.now, Input::Observed(observation));
+    }
+
+    /// The node restarts or a sandbox dies: everything in it ends.
+    pub fn lose_sandbox(&mut self, name: &str) {
+        let uid = PodUid(name.to_owned());
+        let running: Vec<ContainerId> = self.runtime[&uid].containers.iter().map(|record| record.id.clone()).collect();
+        for sandbox in self.runtime.get_mut(&uid).unwrap().sandboxes.iter_mut() {
+            sandbox.ready = false;
+        }
+        let delays = std::mem::replace(&mut self.delay_answers, true);
+        for id in running {
+            self.exit(&uid, &id, 137);
+        }
+        self.delay_answers = delays;
+        self.observe(&uid);
+    }
+
+    /// A sandbox appears that nobody asked for.
+    pub fn add_sandbox(&mut self, name: &str, attempt: u32) {
+        let uid = PodUid(name.to_owned());
+        let runtime = self.runtime.get_mut(&uid).unwrap();
+        let mut sandbox = runtime.sandboxes[0].clone();
+        sandbox.id = lifecycle::SandboxId(format!("extra-{attempt}"));
+        sandbox.attempt = attempt;
+        runtime.sandboxes.push(sandbox);
+        self.observe(&uid);
+    }
+
+    /// Somebody removes a container's record.
+    pub fn forget_record(&mut self, name: &str, id: &str) {
+        let uid = PodUid(name.to_owned());
+        self.runtime.get_mut(&uid).unwrap().containers.retain(|record| record.id.as_str() != id);
+        self.observe(&uid);
+    }
+
+    /// An ended container is replaced by a running one while nobody looks.
+    pub fn replace_record(&mut self, name: &str, old: &str, new: &str) {
+        let uid = PodUid(name.to_owned());
+        let now = self.now;
+        let runtime = self.runtime.get_mut(&uid).unwrap();
+        let mut record = runtime.containers.iter().find(|record| record.id.as_str() == old).unwrap().clone();
+        record.id = ContainerId(new.to_owned());
+        record.attempt += 1;
+        record.state = RuntimeState::Running { started_at: now };
+        runtime.containers.push(record);
     }
 
     /// The agent dies and starts anew: the engine is made of objects and records.
@@ -289,6 +350,10 @@ impl World {
         }
         self.engine.handle(self.now, Input::Synced);
         self.carry_out();
+    }
+
+    fn last_effects(&self) -> Vec<&'static str> {
+        self.sent.iter().rev().take(12).map(|(_, effect)| carry_out::short_name(&effect.action)).collect()
     }
 
     pub fn seconds(&self) -> Duration {

@@ -1,9 +1,8 @@
 //! A pod's whole life, seen from outside.
 
-mod world;
-
 use serde_json::json;
-use world::{Behavior, World};
+
+use crate::world::{Behavior, World};
 
 #[test]
 fn a_pod_goes_through_init_sidecar_and_app_to_its_end() {
