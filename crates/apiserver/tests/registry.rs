@@ -362,3 +362,31 @@ async fn a_265_an_event_of_the_new_group_is_listed_in_the_old() -> TestResult {
     assert_eq!((at(&found, "/message"), at(&found, "/involvedObject/name")), (json!("hello"), json!("p")));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_159_services_get_addresses_of_their_own() -> TestResult {
+    let world = World::new().await?;
+    let services = resource("v1", "Service");
+    let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    let first = world.create(services, service("a")).await?;
+    let second = world.create(services, service("b")).await?;
+    let kubernetes = world.create(services, service("kubernetes")).await?;
+    let addresses = [first, second, kubernetes].map(|service| at(&service, "/spec/clusterIP"));
+    assert_eq!(addresses, [json!("10.96.0.2"), json!("10.96.0.3"), json!("10.96.0.1")]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_267_events_are_kept_for_an_hour() -> TestResult {
+    let world = World::new().await?;
+    let events = resource("v1", "Event");
+    let event =
+        |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "namespace": "default"}});
+    world.create(events, event("old")).await?;
+    world.seconds.store(3_600, Ordering::SeqCst);
+    world.create(events, event("new")).await?;
+    let found = world.registry.list(events, None, &ListOptions::default())?.objects;
+    let names: Vec<Value> = found.iter().map(|event| at(event, "/metadata/name")).collect();
+    assert_eq!(names, [json!("new")]);
+    Ok(())
+}

@@ -3,7 +3,7 @@
 //! - [`authority`]: the server's own certificate authority, its TLS, client certificates, the kubeconfig
 //! - [`token`]: service account tokens, signed and checked
 //! - [`authenticate`]: from a certificate or a token to a [`User`]
-//! - [`rbac`]: from roles and bindings to yes or no; [`default_roles`]: those that every cluster has
+//! - [`rbac`]: from roles and bindings to yes or no; `default_roles`: those that every cluster has
 
 pub mod authenticate;
 pub mod authority;

@@ -1,10 +1,10 @@
 //! The HTTP front: what clients send becomes calls of the registry, what comes back becomes answers.
 //!
-//! - [`server`]: connections, TLS, limits; [`front`]: from a request to an answer
-//! - pure parts: [`request_info`], [`query`], [`negotiate`], [`json`], [`protobuf`], [`discovery`]
-//! - [`resources`]: the verbs on resources; [`watch`]: the answer that goes on; [`present`] and [`table`]: how objects look
-//! - [`reviews`]: questions about rights; [`pods`]: logs and streams of pods; [`tokens`]: service account tokens
-//! - [`openapi`], [`schemas`]: the documents that clients check manifests by
+//! - `server`: connections, TLS, limits; `front`: from a request to an answer
+//! - pure parts: `request_info`, `query`, `negotiate`, `json`, `protobuf`, `discovery`
+//! - `resources`: the verbs on resources; `watch`: the answer that goes on; `present` and `table`: how objects look
+//! - `reviews`: questions about rights; `pods`: logs and streams of pods; `tokens`: service account tokens
+//! - `openapi`, `schemas`: the documents that clients check manifests by
 
 mod body;
 mod discovery;

@@ -8,7 +8,7 @@ use super::query::invalid;
 use super::respond::Answered;
 use super::{body, resources};
 use crate::error::ApiError;
-use crate::registry::Part;
+use crate::registry::{Configuration, Part};
 use crate::resource::ResourceType;
 
 /// What a client may send.
@@ -29,14 +29,14 @@ pub(super) async fn answer(front: &Front, resource: &'static ResourceType, part:
     let bytes = body::read(request.body).await?;
     let query = request.query;
     if media_type == APPLY {
-        let configuration = body::decode_yaml(&bytes)?.object;
+        let object = body::decode_yaml(&bytes)?.object;
         if query.get("fieldManager").is_none() {
             let message = "Required value: is required for apply patch";
             return Err(invalid("fieldManager", "FieldValueRequired", message));
         }
-        let force = query.flag("force");
+        let configuration = Configuration { object, force: query.flag("force") };
         let registry = &front.registry;
-        let answer = registry.apply(resource, &namespace, &name, part, configuration, force, &options).await?;
+        let answer = registry.apply(resource, &namespace, &name, part, configuration, &options).await?;
         return resources::written(front, resource, accepted, &query, &answer);
     }
     if query.get("force").is_some() {

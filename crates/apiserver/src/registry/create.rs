@@ -39,6 +39,8 @@ impl Registry {
                 set_generated_name(resource, &mut object)?;
             }
             let (object, more) = self.complete(resource, namespace, object, options)?;
+            let mut object = object;
+            let _addresses = self.allocate_address(resource, &mut object).await?;
             let last = !generated || attempt == NAME_ATTEMPTS;
             match self.put_new(resource, namespace, object, options).await {
                 Err(error) if error.is_already_exists() && !last => {}

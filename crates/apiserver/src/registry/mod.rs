@@ -1,19 +1,20 @@
 //! The API in process: what the binary, the controllers, the node and the HTTP front all call.
 //!
 //! An object is JSON, passed through its Kubernetes type on the way in; so unknown fields are found and wrong types refused.
-//! Every write goes the same way: decode ([`crate::codec`]), prepare and default and validate ([`laws`]), admit ([`admission`]),
+//! Every write goes the same way: decode (`crate::codec`), prepare and default and validate (`laws`), admit (`admission`),
 //! then one compare-and-set in the [store](crate::store); a lost race is tried again unless the caller named a version.
 //!
-//! - reading and watching: [`read`]
-//! - creating: [`create`]; updating, status, patching: [`update`]; deleting: [`delete`]
-//! - what pods and namespaces have besides: [`pods`], [`namespaces`]
-//! - the same with Rust types: [`typed`]
+//! - reading and watching: `read`
+//! - creating: `create`; updating, status, patching: `update`; deleting: `delete`
+//! - what pods and namespaces have besides: `pods`, `namespaces`
+//! - the same with Rust types: `typed`
 //!
 //! What it does not do: who may do what is decided by the HTTP front; owners and dependents are the controllers' business.
 
 mod admission;
 mod create;
 mod delete;
+mod events;
 mod kinds;
 mod laws;
 mod managed;
@@ -23,6 +24,7 @@ mod pods;
 mod random;
 mod read;
 mod selection;
+mod services;
 mod typed;
 mod update;
 
@@ -38,13 +40,14 @@ use crate::store::{ObjectKey, Store, StoredObject};
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use read::{List, ListOptions, VersionMatch, Watch, WatchEvent, WatchOptions};
 pub use selection::Selection;
+pub use services::KUBERNETES_SERVICE_ADDRESS;
 pub use typed::Object;
 
 /// A fresh uid.
 pub(crate) fn new_uid() -> Result<String, ApiError> {
     random::uid()
 }
-pub use update::Part;
+pub use update::{Configuration, Part};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -98,6 +101,9 @@ pub struct Registry {
     store: Store,
     clock: Clock,
     options: Arc<RegistryOptions>,
+    /// Held while a Service's address is chosen and stored.
+    addresses: Arc<tokio::sync::Mutex<()>>,
+    last_sweep: Arc<events::LastSweep>,
 }
 
 impl Registry {
@@ -108,7 +114,7 @@ impl Registry {
 
     /// A registry over a store.
     pub fn with_options(store: Store, clock: Clock, options: RegistryOptions) -> Self {
-        Self { store, clock, options: Arc::new(options) }
+        Self { store, clock, options: Arc::new(options), addresses: Arc::default(), last_sweep: Arc::default() }
     }
 
     /// The store below.

@@ -32,6 +32,10 @@ impl Registry {
     pub(super) async fn after_create(&self, resource: &ResourceType, object: &Value) -> Result<(), ApiError> {
         match (resource.kind, value::text(object, "/metadata/name")) {
             ("Namespace", Some(name)) => self.furnish(name).await,
+            ("Event", _) => {
+                self.expire_events(resource).await;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -32,6 +32,15 @@ pub enum Part {
     Binding,
 }
 
+/// What server-side apply is given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// The fields that are wanted, with `apiVersion` and `kind`.
+    pub object: Value,
+    /// True to take fields from whoever set them to another value.
+    pub force: bool,
+}
+
 /// Which object a write is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
@@ -111,18 +120,17 @@ impl Registry {
 
     /// Applies a configuration on the server: creates the object if it is not there.
     ///
-    /// Fails with 409 if somebody else set a field to another value and `force` is false.
+    /// Fails with 409 if somebody else set a field to another value, unless it is forced.
     pub async fn apply(
         &self,
         resource: &ResourceType,
         namespace: &str,
         name: &str,
         part: Part,
-        configuration: Value,
-        force: bool,
+        configuration: Configuration,
         options: &WriteOptions,
     ) -> Result<Answer, ApiError> {
-        let mut configuration = configuration;
+        let Configuration { object: mut configuration, force } = configuration;
         check_configuration(resource, &configuration, name)?;
         metadata::set_namespace(resource, &mut configuration, namespace)?;
         value::set(&mut configuration, &["metadata", "name"], Value::from(name));

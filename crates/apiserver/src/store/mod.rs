@@ -1,9 +1,9 @@
 //! The store: every object of the API, one revision counter, watches that resume.
 //!
 //! All objects live in memory; reads never touch the disk.
-//! [`Store::open`] keeps a redb database beside them and answers a write only when it is on the disk ([`journal`]);
+//! [`Store::open`] keeps a redb database beside them and answers a write only when it is on the disk (`journal`);
 //! [`Store::in_memory`] is the same store without that database.
-//! Each resource has a bounded history of events ([`state`]), which serves watches from a revision and lists at a past revision.
+//! Each resource has a bounded history of events (`state`), which serves watches from a revision and lists at a past revision.
 //! What fell out of the history is compacted: asking for it gives [`StoreError::Compacted`].
 //!
 //! The store knows keys and revisions, not Kubernetes: the one field it writes is `metadata.resourceVersion`.

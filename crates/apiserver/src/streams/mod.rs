@@ -4,10 +4,10 @@
 //! The server does everything that faces the client: it checks the request against the pod, upgrades the connection,
 //! speaks WebSocket or SPDY, and carries bytes.
 //!
-//! - [`channels`]: exec and attach over WebSocket (`v5.channel.k8s.io` and its elders)
-//! - [`spdy`]: the SPDY/3.1 codec and sessions, raw or tunnelled in a WebSocket
-//! - [`forward`]: port-forward over all of them
-//! - [`session`]: what is the same over every transport; [`terminal`]: it over SPDY; [`upgrade`]: which one the client wants
+//! - `channels`: exec and attach over WebSocket (`v5.channel.k8s.io` and its elders)
+//! - `spdy`: the SPDY/3.1 codec and sessions, raw or tunnelled in a WebSocket
+//! - `forward`: port-forward over all of them
+//! - `session`: what is the same over every transport; `terminal`: it over SPDY; `upgrade`: which one the client wants
 
 mod channels;
 mod forward;

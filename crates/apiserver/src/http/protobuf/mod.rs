@@ -1,7 +1,7 @@
 //! Kubernetes' protobuf bodies, read into the JSON form of the same object.
 //!
 //! Typed Go clients send these and don't fall back; answers are always JSON, so nothing is written here.
-//! Driven by the table of field numbers in [`crate::fields`]; unknown fields are skipped, as protobuf asks.
+//! Driven by the table of field numbers in `crate::fields`; unknown fields are skipped, as protobuf asks.
 //! Bytes from the network never make it panic: every read is checked, and nesting is bounded.
 
 mod special;

@@ -28,9 +28,9 @@ pub(super) fn difference(shape: &Shape, old: &Value, new: &Value) -> Difference 
 
 /// The members of `both` whose values differ.
 fn modified(shape: &Shape, old: &Value, new: &Value, both: &FieldSet) -> Option<FieldSet> {
-    let mut set = FieldSet::default();
     // An item of a list is a member besides its fields; it changes only through them.
-    set.member = both.member && both.children.is_empty() && old != new;
+    let member = both.member && both.children.is_empty() && old != new;
+    let mut set = FieldSet { member, ..FieldSet::default() };
     for (step, inner) in &both.children {
         let (Some((shape, old)), Some((_, new))) = (descend(shape, old, step), descend(shape, new, step)) else {
             continue;

@@ -1,10 +1,10 @@
 //! `metadata.managedFields`: who set what.
 //!
-//! - [`shape`]: what of a kind is one value, what is merged, by which keys
-//! - [`field_set`]: sets of fields, and their JSON form
-//! - [`compare`]: which fields two objects differ in, and one laid over another
+//! - `shape`: what of a kind is one value, what is merged, by which keys
+//! - `field_set`: sets of fields, and their JSON form
+//! - `compare`: which fields two objects differ in, and one laid over another
 //!
-//! [`record`] writes down an update; [`apply`] is server-side apply.
+//! `record` writes down an update; `apply` is server-side apply.
 //! Pure. Kubernetes: sigs.k8s.io/structured-merge-diff.
 
 mod compare;

@@ -2,11 +2,9 @@
 //!
 //! Each test prints `skipped: ...` and passes where there is no kubectl.
 
-mod support;
-
 use std::process::Output;
 
-use support::{Failure, TestServer};
+use crate::support::{Failure, TestServer};
 
 type TestResult = Result<(), Failure>;
 
@@ -33,7 +31,7 @@ impl Shell {
         let kubectl = std::env::var(KUBECTL).unwrap_or_else(|_| "kubectl".to_owned());
         let probe = std::process::Command::new(&kubectl).args(["version", "--client"]).output();
         if !probe.is_ok_and(|output| output.status.success()) {
-            support::say(&format!("skipped: there is no {kubectl}"));
+            crate::support::say(&format!("skipped: there is no {kubectl}"));
             return Ok(None);
         }
         Ok(Some(Self { server: TestServer::start().await?, kubectl }))
@@ -302,7 +300,7 @@ async fn port_forward_reaches_the_pod_over_both_transports() -> TestResult {
     let Some(shell) = Shell::open().await? else { return Ok(()) };
     shell.bound_pod("p").await?;
     for websockets in ["true", "false"] {
-        let echoed = support::forward_and_echo(&shell.kubectl, &shell.server, websockets).await?;
+        let echoed = crate::support::forward_and_echo(&shell.kubectl, &shell.server, websockets).await?;
         assert_eq!(echoed, "hello through the tunnel", "websockets: {websockets}");
     }
     Ok(())

@@ -15,20 +15,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 /// What tests fail with.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A running server. Dropping it ends it.
-pub struct TestServer {
+pub(crate) struct TestServer {
     /// The registry behind it.
-    pub registry: Registry,
+    pub(crate) registry: Registry,
     /// Its authority.
-    pub authority: Arc<Authority>,
+    pub(crate) authority: Arc<Authority>,
     /// Where it listens.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// A kubeconfig for the administrator.
-    pub kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
     /// A directory that is removed with the server.
-    pub directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
     shutdown: CancellationToken,
 }
 
@@ -40,12 +40,12 @@ impl Drop for TestServer {
 
 impl TestServer {
     /// Starts a server with everything in memory.
-    pub async fn start() -> Result<Self, Failure> {
+    pub(crate) async fn start() -> Result<Self, Failure> {
         Self::start_with(Store::in_memory()).await
     }
 
     /// Starts a server over a store.
-    pub async fn start_with(store: Store) -> Result<Self, Failure> {
+    pub(crate) async fn start_with(store: Store) -> Result<Self, Failure> {
         let authority = Arc::new(Authority::in_memory()?);
         let options =
             RegistryOptions { root_certificates: Some(authority.certificate().to_owned()), mount_tokens: true };
@@ -149,14 +149,14 @@ async fn run(options: ExecOptions, mut terminal: Terminal) -> Result<i32, ApiErr
 }
 
 /// Says something about a test where it is seen.
-pub fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     use std::io::Write as _;
     // Nobody to hear it is no failure.
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 
 /// Runs `kubectl port-forward` on a pod that is made to run, sends a text through it and gives what came back.
-pub async fn forward_and_echo(kubectl: &str, server: &TestServer, websockets: &str) -> Result<String, Failure> {
+pub(crate) async fn forward_and_echo(kubectl: &str, server: &TestServer, websockets: &str) -> Result<String, Failure> {
     let pods = apiserver::ResourceType::find("", "v1", "pods").ok_or("pods are not served")?;
     let options = apiserver::WriteOptions::default();
     let running = |old: &serde_json::Value| {
