@@ -7,6 +7,7 @@ pub mod absent;
 pub mod admission;
 pub mod containers;
 pub mod cron;
+pub mod decode;
 pub mod defaults;
 mod equality;
 pub mod events;

@@ -160,8 +160,7 @@ mod tests {
     #[test]
     fn l_807_a_sidecar_is_killed_no_sooner_than_the_smallest_app_container() {
         let with = |name: &str, memory: &str| json!({"name": name, "resources": {"requests": {"memory": memory}}});
-        let mut sidecar = with("side", "1Mi");
-        sidecar["restartPolicy"] = "Always".into();
+        let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Mi"}}});
         let pod = pod(json!({"initContainers": [sidecar], "containers": [with("big", "2Gi"), with("small", "1Gi")]}));
         assert_eq!((score(&pod, "big"), score(&pod, "small"), score(&pod, "side")), (Some(500), Some(750), Some(750)));
     }

@@ -1,188 +1,151 @@
-//! YAML text to nodes: anchors, aliases, merge keys, and every limit that hostile text needs.
+//! YAML text to nodes, event by event. What is built of the events is in `build`.
+//!
+//! A document that can't be read does not keep the next ones from being read.
 
-use std::collections::BTreeMap;
+use granit_parser::{ErrorKind, Event, Marker, Parser, Placement, ScalarStyle, StrInput, StructureStyle, Tag};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
-
+use super::build::Builder;
 use super::diagnostic::Diagnostic;
-use super::node::{Entry, Node, NodeKind, Position, Span};
-use super::scalar;
+use super::node::{Node, NodeKind, Position, Span, Style};
+use super::scalar::{self, Wanted};
+use super::{Comment, CommentPlace};
 
-/// Values that a document may have once its aliases are unfolded.
-const VALUES_MAX: usize = 1_000_000;
-/// How deep values may be nested.
-const DEPTH_MAX: usize = 100;
-/// A larger text is no manifest; the API server takes 3 MiB.
-const BYTES_MAX: usize = 64 << 20;
+/// Errors of one file after which the rest of it is not looked at.
+const ERRORS_MAX: usize = 20;
 
-/// Reads all documents of a text; what can't be read comes as diagnostics.
-pub(super) fn parse(file: &str, text: &str) -> (Vec<Node>, Vec<Diagnostic>) {
-    if text.len() > BYTES_MAX {
-        let message = format!("the file has {} bytes, and at most {BYTES_MAX} are read", text.len());
-        return (Vec::new(), vec![Diagnostic::error(file, message).hint("split it into several files")]);
-    }
-    // A document that says it is JSON is read by JSON's rules, which differ in strings.
-    if text.trim_start().starts_with('{')
-        && !serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().all(|one| one.is_ok())
-    {
-        return broken_json(file, text);
-    }
-    let mut reader = Reader { file, text, documents: Vec::new(), builder: Builder::default() };
-    match reader.read_all() {
-        Ok(()) => (reader.documents, Vec::new()),
-        Err(diagnostic) => (reader.documents, vec![*diagnostic]),
+/// What a text holds.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// The documents that could be read, without empty ones.
+    pub(super) documents: Vec<Document>,
+    /// What could not be read.
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// A document: its value, and the comments above and in it.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) node: Node,
+    pub(super) comments: Vec<Comment>,
+}
+
+/// Reads all documents of a text.
+pub(super) fn parse(file: &str, text: &str) -> Read {
+    let options = granit_parser::options! {
+        // Long headers of comments are common, and each comment is small.
+        max_buffered_comment_events: usize::MAX,
+    };
+    let mut parser = Parser::new_from_str_with_options(text, options);
+    let mut reader =
+        Reader { file, text, builder: Builder::new(file), last_byte: 0, comments: Vec::new(), read: Read::default() };
+    loop {
+        match reader.read_documents(&mut parser) {
+            Ok(()) => return reader.read,
+            Err(diagnostic) => reader.read.diagnostics.push(*diagnostic),
+        }
+        reader.read.diagnostics.append(&mut reader.builder.diagnostics);
+        reader.builder = Builder::new(file);
+        reader.comments.clear();
+        let goes_on = matches!(parser.proceed_next_document(), Ok(true));
+        if !goes_on || reader.read.diagnostics.len() >= ERRORS_MAX {
+            return reader.read;
+        }
     }
 }
 
-/// YAML in braces is no error; only what neither reads is.
-fn broken_json(file: &str, text: &str) -> (Vec<Node>, Vec<Diagnostic>) {
-    let mut reader = Reader { file, text, documents: Vec::new(), builder: Builder::default() };
-    match reader.read_all() {
-        Ok(()) => (reader.documents, Vec::new()),
-        Err(diagnostic) => (Vec::new(), vec![*diagnostic]),
-    }
-}
+/// Diagnostics are large, and errors are rare.
+pub(super) type Failure = Box<Diagnostic>;
 
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    documents: Vec<Node>,
-    builder: Builder,
+    builder: Builder<'a>,
+    /// Where the last event ended: the sign of a block scalar lies behind it.
+    last_byte: usize,
+    /// The comments since the last document.
+    comments: Vec<Comment>,
+    read: Read,
 }
 
-type Failure = Box<Diagnostic>;
-
-impl Reader<'_> {
-    fn read_all(&mut self) -> Result<(), Failure> {
-        let text = self.text;
-        for event in Parser::new_from_str(text) {
+impl<'a> Reader<'a> {
+    fn read_documents(&mut self, parser: &mut Parser<'a, StrInput<'a>>) -> Result<(), Failure> {
+        for event in parser {
             let (event, span) = event.map_err(|error| self.syntax_error(&error))?;
-            self.take(event, span_of(&span))?;
+            let span = span_of(&span);
+            let is_comment = matches!(event, Event::Comment(..));
+            self.take(event, span)?;
+            if !is_comment {
+                self.last_byte = span.end.byte;
+            }
         }
         Ok(())
     }
 
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Failure> {
         match event {
-            Event::DocumentStart(..) => self.builder = Builder::default(),
+            Event::DocumentStart(..) => self.builder = Builder::new(self.file),
             Event::DocumentEnd => {
+                self.read.diagnostics.append(&mut self.builder.diagnostics);
                 // A document with nothing in it is no object, as `---` at the end of a file.
-                self.documents.extend(self.builder.root.take().filter(|node| node.kind != NodeKind::Null));
+                let comments = std::mem::take(&mut self.comments);
+                let node = self.builder.root.take().filter(|node| node.kind != NodeKind::Null);
+                self.read.documents.extend(node.map(|node| Document { node, comments }));
+            }
+            Event::Comment(text, placement) => {
+                let place = match placement {
+                    Placement::Right => CommentPlace::Right,
+                    _ => CommentPlace::OwnLine,
+                };
+                self.comments.push(Comment { span, text: text.into_owned(), place });
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let kind = self.scalar(&text, style, tag.as_deref(), span)?;
-                self.add(Node { span, kind }, anchor)?;
+                let kind = self.meaning(&text, style, tag.as_deref(), span)?;
+                let (span, style) = self.extent(span, style);
+                self.builder.add(Node { span, style, kind }, anchor)?;
             }
-            Event::SequenceStart(_, anchor, _) => self.open(Open::List(Vec::new()), anchor, span)?,
-            Event::MappingStart(_, anchor, _) => self.open(Open::Map(Vec::new(), None), anchor, span)?,
-            Event::SequenceEnd | Event::MappingEnd => self.close(span)?,
-            Event::Alias(anchor) => {
-                let target = self.builder.anchors.get(&anchor).cloned();
-                let node = target.ok_or_else(|| self.error(span, "an alias of a value that it is part of"))?;
-                self.builder.values += count(&node);
-                self.check_size(span)?;
-                self.add(Node { span, ..node }, 0)?;
-            }
+            Event::SequenceStart(style, anchor, _) => self.builder.open_list(anchor, span, style_of(style))?,
+            Event::MappingStart(style, anchor, _) => self.builder.open_map(anchor, span, style_of(style))?,
+            Event::SequenceEnd | Event::MappingEnd => self.builder.close(span)?,
+            Event::Alias(anchor) => self.builder.add_alias(anchor, span)?,
             _ => {}
         }
         Ok(())
     }
 
-    fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<NodeKind, Failure> {
-        let is_text = tag.is_some_and(|tag| matches!(tag.core_suffix(), Some("str" | "binary" | "timestamp")));
-        if is_text || (style != ScalarStyle::Plain && tag.is_none()) {
+    fn meaning(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<NodeKind, Failure> {
+        if tag.is_none() && style != ScalarStyle::Plain {
             return Ok(NodeKind::Text(text.to_owned()));
         }
-        scalar::resolve(text).ok_or_else(|| {
-            let message = format!("`{text}` is a number that JSON has no word for");
-            Box::new(Diagnostic::error(self.file, message).at(span).hint("put it in quotes if it is a text"))
+        let wanted = match tag.map(yaml_tag) {
+            None => Wanted::Anything,
+            Some(Some("bool")) => Wanted::Bool,
+            Some(Some("int")) => Wanted::Int,
+            Some(Some("float")) => Wanted::Float,
+            Some(Some("null")) => Wanted::Null,
+            Some(Some("binary")) => Wanted::Binary,
+            Some(_) => Wanted::Text,
+        };
+        // The parser writes a tilde for a value that is not there.
+        let text = if span.start == span.end { "" } else { text };
+        scalar::resolve(text, wanted).map_err(|error| {
+            let hint = "put it in quotes and remove its tag, if it is a text";
+            Box::new(Diagnostic::error(self.file, error.to_string()).at(span).hint(hint))
         })
     }
 
-    fn open(&mut self, open: Open, anchor: usize, span: Span) -> Result<(), Failure> {
-        if self.builder.open.len() >= DEPTH_MAX {
-            return Err(self.error(span, &format!("values are nested deeper than {DEPTH_MAX}")));
-        }
-        self.builder.open.push((open, anchor, span));
-        Ok(())
-    }
-
-    fn close(&mut self, end: Span) -> Result<(), Failure> {
-        let Some((open, anchor, start)) = self.builder.open.pop() else { return Ok(()) };
-        let kind = match open {
-            Open::List(elements) => NodeKind::List(elements),
-            Open::Map(entries, _) => NodeKind::Map(self.merged(entries)?),
+    /// Where a scalar really stands: the parser begins a block scalar at its first line, and ends it at the next token.
+    fn extent(&self, span: Span, style: ScalarStyle) -> (Span, Style) {
+        let (style, sign) = match style {
+            ScalarStyle::SingleQuoted => return (span, Style::SingleQuoted),
+            ScalarStyle::DoubleQuoted => return (span, Style::DoubleQuoted),
+            ScalarStyle::Literal => (Style::Literal, '|'),
+            ScalarStyle::Folded => (Style::Folded, '>'),
+            _ => return (span, Style::Plain),
         };
-        self.add(Node { span: Span { start: start.start, end: end.end }, kind }, anchor)
-    }
-
-    /// Puts a value where it belongs: into the innermost open list or map, or at the root.
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Failure> {
-        self.builder.values += 1;
-        self.check_size(node.span)?;
-        if anchor != 0 {
-            self.builder.anchors.insert(anchor, node.clone());
-        }
-        let mut duplicate = None;
-        match self.builder.open.last_mut() {
-            None => self.builder.root = Some(node),
-            Some((Open::List(elements), ..)) => elements.push(node),
-            Some((Open::Map(entries, key), ..)) => match key.take() {
-                None => *key = Some((key_text(&node), node.span)),
-                Some((key, key_span)) => {
-                    let entry = Entry { key, key_span, value: node };
-                    duplicate = entries.iter().find(|other| other.key == entry.key && other.key != "<<").cloned();
-                    entries.push(entry);
-                }
-            },
-        }
-        match duplicate {
-            Some(first) => Err(self.duplicate(&first)),
-            None => Ok(()),
-        }
-    }
-
-    /// The entries of a map with `<<` unfolded: own keys win over merged ones, earlier ones over later ones.
-    fn merged(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, Failure> {
-        let (merges, mut own): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| entry.key == "<<");
-        for merge in merges {
-            let sources = match &merge.value.kind {
-                NodeKind::Map(_) => std::slice::from_ref(&merge.value),
-                NodeKind::List(elements) => elements,
-                _ => return Err(self.error(merge.value.span, "a merge key needs a map or a list of maps")),
-            };
-            for entry in sources.iter().flat_map(Node::entries) {
-                if !own.iter().any(|other| other.key == entry.key) {
-                    own.push(entry.clone());
-                }
-            }
-        }
-        Ok(own)
-    }
-
-    fn check_size(&self, span: Span) -> Result<(), Failure> {
-        if self.builder.values > VALUES_MAX {
-            return Err(self.error(span, &format!("a document has more than {VALUES_MAX} values")));
-        }
-        Ok(())
-    }
-
-    fn error(&self, span: Span, message: &str) -> Failure {
-        Box::new(Diagnostic::error(self.file, message).at(span))
-    }
-
-    fn duplicate(&self, first: &Entry) -> Failure {
-        let again = self.builder.open.last().and_then(|(open, ..)| match open {
-            Open::Map(entries, _) => entries.last().map(|entry| entry.key_span),
-            Open::List(_) => None,
-        });
-        let message =
-            format!("key `{}` is written twice in one map, first in line {}", first.key, first.key_span.start.line);
-        Box::new(
-            Diagnostic::error(self.file, message)
-                .at(again.unwrap_or(first.key_span))
-                .hint("remove one of the two: only one value can hold"),
-        )
+        let before = self.text.get(self.last_byte..span.start.byte).unwrap_or_default();
+        let start = before.find(sign).map_or(span.start, |offset| back(self.text, span.start, self.last_byte + offset));
+        let content = self.text.get(start.byte..span.end.byte).unwrap_or_default().trim_end();
+        (Span { start, end: forth(start, content) }, style)
     }
 
     /// What the parser could not read, and why people write it so.
@@ -190,46 +153,30 @@ impl Reader<'_> {
         let at = position(error.marker());
         if let Some(tab) = tab_before(self.text, at.line) {
             let message = "a tab is used for indentation, and YAML is indented with spaces only";
-            return Box::new(
-                Diagnostic::error(self.file, message)
-                    .at(tab)
-                    .hint("replace the tab by spaces, as many as the lines around it have"),
-            );
+            let hint = "replace the tab by spaces, as many as the lines around it have";
+            return Box::new(Diagnostic::error(self.file, message).at(tab).hint(hint));
         }
+        let hint = match error.kind() {
+            ErrorKind::UnknownAnchor => {
+                "write `&name` before the value that `*name` means, further up in the same document"
+            }
+            _ => "look at this line and the one before it: brackets, quotes, colons, indentation",
+        };
         let span = Span { start: at, end: at };
-        let diagnostic = Diagnostic::error(self.file, format!("broken YAML: {}", error.info())).at(span);
-        Box::new(diagnostic.hint("look at this line and the one before it: brackets, quotes, colons, indentation"))
+        Box::new(Diagnostic::error(self.file, format!("broken YAML: {}", error.info())).at(span).hint(hint))
     }
 }
 
-/// What is being built of a document.
-#[derive(Default)]
-struct Builder {
-    root: Option<Node>,
-    /// Lists and maps that are not yet closed, with their anchor and their place.
-    open: Vec<(Open, usize, Span)>,
-    anchors: BTreeMap<usize, Node>,
-    values: usize,
+/// The name of one of YAML's own tags.
+fn yaml_tag(tag: &Tag) -> Option<&str> {
+    tag.core_suffix().or_else(|| (tag.handle() == "tag:yaml.org,2002:").then(|| tag.suffix()))
 }
 
-enum Open {
-    List(Vec<Node>),
-    /// Entries, and a key that waits for its value.
-    Map(Vec<Entry>, Option<(String, Span)>),
-}
-
-/// A key as JSON has it: always text.
-fn key_text(node: &Node) -> String {
-    match &node.kind {
-        NodeKind::Text(text) => text.clone(),
-        NodeKind::Null => "null".to_owned(),
-        _ => node.to_json().to_string(),
+fn style_of(style: StructureStyle) -> Style {
+    match style {
+        StructureStyle::Flow => Style::Flow,
+        _ => Style::Block,
     }
-}
-
-fn count(node: &Node) -> usize {
-    let below: usize = node.entries().iter().map(|entry| count(&entry.value)).sum();
-    1 + below + node.elements().iter().map(count).sum::<usize>()
 }
 
 /// A tab in the indentation of a line or of the one before it.
@@ -246,6 +193,26 @@ fn tab_before(text: &str, line: usize) -> Option<Span> {
         byte += content.len();
     }
     None
+}
+
+/// The position of a byte before another position.
+fn back(text: &str, from: Position, byte: usize) -> Position {
+    let lines = text.get(byte..from.byte).unwrap_or_default().matches('\n').count();
+    let before = text.get(..byte).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = 1 + before.get(line_start..).unwrap_or_default().chars().count();
+    Position { byte, line: from.line - lines.min(from.line - 1), column }
+}
+
+/// The position behind a text that begins at a position.
+pub(super) fn forth(from: Position, text: &str) -> Position {
+    let byte = from.byte + text.len();
+    match text.rsplit_once('\n') {
+        Some((_, last)) => {
+            Position { byte, line: from.line + text.matches('\n').count(), column: 1 + last.chars().count() }
+        }
+        None => Position { byte, column: from.column + text.chars().count(), ..from },
+    }
 }
 
 fn span_of(span: &granit_parser::Span) -> Span {

@@ -227,12 +227,9 @@ mod tests {
 
     /// One plain init container `i`, a sidecar `s` behind it, an app container `c`.
     fn row(status: Value, deleting: bool) -> (String, String) {
-        let mut metadata = json!({"name": "p"});
-        if deleting {
-            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        }
+        let deleted = deleting.then_some("2026-01-01T00:00:00Z");
         let pod = serde_json::from_value::<Pod>(json!({
-            "metadata": metadata,
+            "metadata": {"name": "p", "deletionTimestamp": deleted},
             "spec": {"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "c"}]},
             "status": status,
         }));
