@@ -41,10 +41,9 @@ const EMPTY_OBJECTS: [&str; 27] = [
     "used",
 ];
 /// Numbers and booleans that Kubernetes keeps without a pointer: zero, false and absent are one.
-const ZEROES: [&str; 29] = [
+const ZEROES: [&str; 28] = [
     "active",
     "containerPort",
-    "controllerExpandSecretRef",
     "count",
     "exitCode",
     "failed",
@@ -88,6 +87,24 @@ const QUANTITY_MAPS: [&str; 12] = [
     "used",
 ];
 
+/// Maps whose keys are the user's: a key with the empty text is there.
+const TEXT_MAPS: [&str; 11] = [
+    "annotations",
+    "binaryData",
+    "data",
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "parameters",
+    "selector",
+    "userAnnotations",
+    "volumeAttributes",
+];
+/// Texts that Kubernetes keeps as pointers: the empty one is there.
+const POINTER_TEXTS: [&str; 5] =
+    ["hostnameOverride", "runtimeClassName", "storageClassName", "timeZone", "volumeAttributesClassName"];
+
 /// Whether two values mean the same to Kubernetes. What can't be written as JSON equals nothing.
 pub(crate) fn is_semantically_equal<T: Serialize + ?Sized>(left: &T, right: &T) -> bool {
     match (serde_json::to_value(left), serde_json::to_value(right)) {
@@ -109,7 +126,7 @@ pub(crate) fn difference<T: Serialize + ?Sized>(old: &T, new: &T) -> String {
 fn normalized(field: &str, value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
-        Value::String(text) if text.is_empty() => None,
+        Value::String(text) if text.is_empty() && !POINTER_TEXTS.contains(&field) => None,
         Value::String(text) if matches!(field, "divisor" | "sizeLimit") => Some(quantity_text(text)),
         Value::Bool(false) if ZEROES.contains(&field) => None,
         Value::Number(number) if number.as_f64() == Some(0.0) && ZEROES.contains(&field) => None,
@@ -125,6 +142,7 @@ fn normalized(field: &str, value: Value) -> Option<Value> {
             });
             non_empty(field, quantities.collect())
         }
+        Value::Object(map) if TEXT_MAPS.contains(&field) && map.values().all(Value::is_string) => non_empty(field, map),
         Value::Object(map) => {
             let fields = map.into_iter().filter_map(|(name, value)| Some((name.clone(), normalized(&name, value)?)));
             non_empty(field, fields.collect())
@@ -143,5 +161,46 @@ fn quantity_text(text: String) -> Value {
     match quantity::parse(&text) {
         Ok(amount) => Value::String(amount.to_string()),
         Err(_) => Value::String(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn absent_and_empty_are_one_where_kubernetes_has_no_pointer() {
+        let same = [
+            (json!({"hostname": ""}), json!({})),
+            (json!({"args": []}), json!({})),
+            (json!({"labels": {}}), json!({})),
+            (json!({"hostNetwork": false, "hostPort": 0}), json!({})),
+            (json!({"resources": {"limits": {}}}), json!({})),
+            (json!({"limits": {"cpu": "1000m"}}), json!({"limits": {"cpu": "1"}})),
+            (json!({"sizeLimit": "1024Mi"}), json!({"sizeLimit": "1Gi"})),
+        ];
+        for (left, right) in same {
+            assert!(is_semantically_equal(&left, &right), "{left} and {right}");
+        }
+    }
+
+    #[test]
+    fn all_else_counts() {
+        let different = [
+            (json!({"securityContext": {}}), json!({})),
+            (json!({"suspend": false}), json!({})),
+            (json!({"parallelism": 0}), json!({})),
+            (json!({"labels": {"a": ""}}), json!({})),
+            (json!({"nodeSelector": {"a": ""}}), json!({"nodeSelector": {"b": ""}})),
+            (json!({"storageClassName": ""}), json!({})),
+            (json!({"args": ["", "a"]}), json!({"args": ["a"]})),
+            (json!({"limits": {"cpu": "1"}}), json!({"limits": {"cpu": "2"}})),
+            (json!({"env": [{"name": "a"}, {"name": "b"}]}), json!({"env": [{"name": "b"}, {"name": "a"}]})),
+        ];
+        for (left, right) in different {
+            assert!(!is_semantically_equal(&left, &right), "{left} and {right}");
+        }
     }
 }

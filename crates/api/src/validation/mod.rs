@@ -6,7 +6,7 @@
 //! Each gives the errors in the order in which Kubernetes finds them, maps in the order of their keys.
 //!
 //! The rules are L-1201 to L-1232, J-26 to J-60 and; Kubernetes keeps them in `pkg/apis/*/validation`.
-//! Start reading at [`pod`].
+//! Start reading at [`validate_pod`].
 
 pub(crate) mod addresses;
 mod claim;
