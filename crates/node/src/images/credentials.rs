@@ -230,7 +230,7 @@ mod tests {
             "Secret `pull` has a wrong `auth` for `a.b`: it must be base64 of `username:password`"
         );
         assert_eq!(
-            error("kubernetes.io/dockerconfigjson", ".dockerconfigjson", "[]"),
+            error("kubernetes.io/dockerconfigjson", ".dockerconfigjson", "{"),
             "Secret `pull` holds no docker configuration"
         );
     }

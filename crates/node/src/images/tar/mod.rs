@@ -6,28 +6,18 @@
 
 mod header;
 mod pax;
+mod source;
 mod sparse;
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 
 use header::Block;
 use pax::PaxRecords;
+pub(crate) use source::{Seekable, Source, Stream};
 
 const BLOCK_BYTES: u64 = 512;
 /// What long names and PAX records of one member may take; Go's reader has the same bound.
 const METADATA_BYTES_MAX: u64 = 1 << 20;
-
-/// Where an archive's bytes come from.
-pub(crate) trait Source: Read {
-    /// Passes over so many bytes. Going beyond the end is an error, at the latest in the next read.
-    fn skip(&mut self, bytes: u64) -> io::Result<()>;
-}
-
-/// A source that can only be read from its beginning to its end.
-pub(crate) struct Stream<R>(pub(crate) R);
-
-/// A source that can be passed over without being read.
-pub(crate) struct Seekable<R>(pub(crate) R);
 
 /// Reads one member after another.
 pub(crate) struct TarReader<S> {
@@ -147,37 +137,6 @@ pub enum TarError {
     /// The archive could not be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-}
-
-impl<R: Read> Source for Stream<R> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let passed = io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())?;
-        if passed < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-    }
-}
-
-impl<R: Read> Read for Stream<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl<R: Read + Seek> Source for Seekable<R> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        // The last byte is read, so that going beyond the end is seen here.
-        let distance = i64::try_from(bytes - 1).map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        self.0.seek(SeekFrom::Current(distance))?;
-        self.0.read_exact(&mut [0])
-    }
-}
-
-impl<R: Read> Read for Seekable<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
 }
 
 impl<S: Source> TarReader<S> {
