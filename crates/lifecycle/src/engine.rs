@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 
-use crate::admission;
+use crate::admission::{self, Admission};
 use crate::config::NodeConfig;
 use crate::effect::Effect;
 use crate::identity::{EffectId, PodRef, PodUid};
@@ -87,8 +87,8 @@ impl Engine {
             Input::Evict { pod, message, grace, disruption } => {
                 let ending = Ending {
                     reason: "Evicted".to_owned(),
-                    message: message.clone(),
-                    is_disruption: disruption,
+                    disruption: disruption.then(|| message.clone()),
+                    message,
                     is_rejection: false,
                 };
                 let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
@@ -152,13 +152,34 @@ impl Engine {
 
     /// L-617: what does not fit is refused before anything is made.
     fn admit(&mut self, key: WorkerKey) {
-        let refusal = if self.shutdown.is_some() {
-            Some(admission::shutting_down())
+        let admission = if self.shutdown.is_some() {
+            Admission::Refused(admission::shutting_down())
         } else {
-            admission::refusal(&self.config, &self.workers, key)
+            admission::admission(&self.config, &self.workers, key)
         };
-        let Some(refusal) = refusal else { return };
-        self.with_key(key, |worker, cx| worker.refuse(cx, refusal));
+        match admission {
+            Admission::Admitted => {}
+            Admission::Refused(refusal) => self.with_key(key, |worker, cx| worker.refuse(cx, refusal)),
+            Admission::AfterPreemptionOf(victims) => {
+                if let Some(worker) = self.workers.get_mut(&key) {
+                    worker.awaits_room = true;
+                }
+                for victim in victims {
+                    self.with_key(victim, |worker, cx| worker.preempt(cx));
+                }
+            }
+        }
+    }
+
+    /// Pods that wait for room are looked at again when another one is down.
+    fn admit_waiting(&mut self) {
+        let waiting: Vec<WorkerKey> =
+            self.workers.iter().filter(|(_, worker)| worker.awaits_room).map(|(key, _)| *key).collect();
+        for key in waiting {
+            if admission::has_room(&self.config, &self.workers, key) {
+                self.with_key(key, |worker, _| worker.awaits_room = false);
+            }
+        }
     }
 
     fn observed(&mut self, observation: PodObservation) {
@@ -182,12 +203,24 @@ impl Engine {
         for worker in self.workers.values_mut() {
             worker.is_adopted = worker.records.any_running();
         }
-        let keys: Vec<WorkerKey> = self.workers.keys().copied().collect();
-        for key in &keys {
-            let is_fresh = self.workers.get(key).is_some_and(|worker| worker.is_fresh());
-            if is_fresh {
-                self.admit(*key);
+        // Who came first is admitted first.
+        let mut fresh: Vec<_> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.is_fresh())
+            .map(|(key, worker)| (worker.created_at(), worker.reference.clone(), *key))
+            .collect();
+        fresh.sort();
+        for (.., key) in &fresh {
+            if let Some(worker) = self.workers.get_mut(key) {
+                worker.is_counted = false;
             }
+        }
+        for (.., key) in fresh {
+            if let Some(worker) = self.workers.get_mut(&key) {
+                worker.is_counted = true;
+            }
+            self.admit(key);
         }
         self.advance_all();
         for input in std::mem::take(&mut self.deferred) {
@@ -201,6 +234,9 @@ impl Engine {
             return;
         };
         self.with_key(key, |worker, cx| worker.answered(cx, effect, purpose, outcome));
+        if self.workers.values().any(|worker| worker.awaits_room) {
+            self.admit_waiting();
+        }
         if self.shutdown.is_some() {
             self.advance_shutdown();
         }

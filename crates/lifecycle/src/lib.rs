@@ -28,6 +28,7 @@ mod invariants;
 pub mod observation;
 mod outbox;
 mod pod;
+mod preemption;
 mod probe;
 mod random;
 mod shutdown;

@@ -73,13 +73,21 @@ impl Engine {
 }
 
 fn ending() -> Ending {
-    Ending { reason: "Terminated".to_owned(), message: MESSAGE.to_owned(), is_disruption: true, is_rejection: false }
+    Ending {
+        reason: "Terminated".to_owned(),
+        message: MESSAGE.to_owned(),
+        disruption: Some(MESSAGE.to_owned()),
+        is_rejection: false,
+    }
 }
 
 impl crate::pod::PodWorker {
+    pub(crate) fn priority(&self) -> Option<i32> {
+        self.pod.as_ref().and_then(|pod| pod.spec.as_ref()).and_then(|spec| spec.priority)
+    }
+
     /// Critical pods are evicted never and shut down last.
     pub(crate) fn is_critical(&self) -> bool {
-        let priority = self.pod.as_ref().and_then(|pod| pod.spec.as_ref()).and_then(|spec| spec.priority);
-        priority.is_some_and(|priority| priority >= CRITICAL_PRIORITY)
+        self.priority().is_some_and(|priority| priority >= CRITICAL_PRIORITY)
     }
 }

@@ -25,7 +25,7 @@ impl PodWorker {
             let ending = Ending {
                 reason: "DeadlineExceeded".to_owned(),
                 message: DEADLINE_MESSAGE.to_owned(),
-                is_disruption: false,
+                disruption: None,
                 is_rejection: false,
             };
             return Some((Cause::Forced(ending), Some(self.shape.grace_seconds)));
@@ -45,8 +45,8 @@ impl PodWorker {
         if matches!(self.stage, Stage::Terminated(_)) || self.publication.phase.is_final() {
             return;
         }
-        if ending.is_disruption {
-            self.disrupt(&ending.message, cx.now);
+        if let Some(message) = &ending.disruption {
+            self.disrupt(message, cx.now);
         }
         let grace = grace_seconds.min(self.shape.grace_seconds);
         self.begin_termination(cx, Cause::Forced(ending), Some(grace));
@@ -95,7 +95,7 @@ impl PodWorker {
 impl PodWorker {
     /// What a pod waits for that has no deadline, no effect on its way and no running container that may end.
     pub(crate) fn waits_for_nothing(&self) -> Option<&'static str> {
-        if self.records.any_running() {
+        if self.records.any_running() || self.awaits_room {
             return None;
         }
         match &self.stage {

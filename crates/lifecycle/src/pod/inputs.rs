@@ -20,7 +20,7 @@ impl PodWorker {
             Some(_) => refusal.message,
             None => format!("Pod was rejected: {}", refusal.message),
         };
-        let ending = Ending { reason: refusal.reason, message, is_disruption: false, is_rejection: true };
+        let ending = Ending { reason: refusal.reason, message, disruption: None, is_rejection: true };
         self.begin_termination(cx, Cause::Forced(ending), Some(1));
     }
 
@@ -31,6 +31,24 @@ impl PodWorker {
         }
         self.record_event(cx, events::pod(true, "Evicted", ending.message.clone()));
         self.end_by_force(cx, ending, grace_seconds);
+    }
+
+    /// The pod makes room for a critical one (L-617, L-1031).
+    pub(crate) fn preempt(&mut self, cx: &mut Context<'_>) {
+        let ending = crate::preemption::ending();
+        self.record_event(cx, events::pod(true, "Preempting", ending.message.clone()));
+        let grace = self.shape.grace_seconds;
+        self.end_by_force(cx, ending, grace);
+    }
+
+    /// True if the pod holds what it asked for.
+    pub(crate) fn takes_room(&self) -> bool {
+        self.pod.is_some() && self.is_counted && !self.awaits_room && !self.is_down() && !self.told_phase().is_final()
+    }
+
+    /// When the object was created.
+    pub(crate) fn created_at(&self) -> Option<jiff::Timestamp> {
+        self.pod.as_ref()?.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 
     /// True for a pod that the node has not taken on yet.

@@ -78,6 +78,10 @@ pub(crate) struct PodWorker {
     pub(crate) sandbox_work: BTreeSet<crate::identity::SandboxId>,
     /// Failed clean-up is tried again then.
     pub(crate) retry_at: Option<Timestamp>,
+    /// The node must make room before anything is made.
+    pub(crate) awaits_room: bool,
+    /// What the pod asks for counts for others' admission.
+    pub(crate) is_counted: bool,
     /// Containers ran already when the engine began: probes are spread (L-401).
     pub(crate) is_adopted: bool,
     /// The status must be looked at again.
@@ -118,6 +122,8 @@ impl PodWorker {
             removing: BTreeSet::new(),
             sandbox_work: BTreeSet::new(),
             retry_at: None,
+            awaits_room: false,
+            is_counted: true,
             is_adopted: false,
             dirty: true,
             is_spinning: false,
@@ -221,6 +227,10 @@ impl PodWorker {
 
     /// One round; true if there may be more to do.
     fn round(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.awaits_room && !self.is_deleted() && !self.object_is_gone {
+            return false;
+        }
+        self.awaits_room = false;
         let mut changed = self.advance_kills(cx);
         changed |= self.advance_start(cx);
         changed |= self.follow_containers(cx);

@@ -157,7 +157,35 @@ impl PodWorker {
             self.hold_back(&mut status, phase);
         }
         self.keep_completed_init(&mut status);
+        if let Some(started) = self.publication.last().and_then(|told| self.started_first(told, &status)) {
+            self.publication.push(started);
+        }
         self.publication.push(status);
+    }
+
+    /// A startup probe that has passed is told by itself: the container has started, and is ready only in the next status (L-407).
+    fn started_first(&self, told: &PodStatus, new: &PodStatus) -> Option<PodStatus> {
+        if !matches!(self.stage, Stage::Live) {
+            return None;
+        }
+        let mut between = told.clone();
+        let mut differs = false;
+        let lists = [
+            (&mut between.init_container_statuses, &new.init_container_statuses),
+            (&mut between.container_statuses, &new.container_statuses),
+        ];
+        for (old, new) in lists {
+            for old in old.iter_mut().flatten().filter(|old| old.started == Some(false)) {
+                let mut shapes = self.shape.containers.iter();
+                let has_startup_probe = shapes.any(|(_, it)| it.name == old.name && it.startup_probe.is_some());
+                let new = new.iter().flatten().find(|new| new.name == old.name && new.container_id == old.container_id);
+                if has_startup_probe && new.is_some_and(|new| new.started == Some(true) && new.ready) {
+                    old.started = Some(true);
+                    differs = true;
+                }
+            }
+        }
+        differs.then_some(between)
     }
 
     fn ending(&self) -> Option<&crate::pod::termination::Ending> {

@@ -32,8 +32,8 @@ pub(crate) enum Cause {
 pub(crate) struct Ending {
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// The condition `DisruptionTarget` is set.
-    pub(crate) is_disruption: bool,
+    /// The message of the condition `DisruptionTarget`, if it is to be set.
+    pub(crate) disruption: Option<String>,
     /// The pod never ran here: no containers are reported (L-617).
     pub(crate) is_rejection: bool,
 }

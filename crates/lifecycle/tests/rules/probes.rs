@@ -153,6 +153,28 @@ fn l407_a_started_container_becomes_ready_without_waiting_a_period() {
 }
 
 #[test]
+fn l407_that_a_container_has_started_is_told_before_it_is_ready() {
+    let mut world = World::with(json!({
+        "initContainers": [{"name": "s", "restartPolicy": "Always", "startupProbe": with_kind("s", &probe(1, 60))}],
+        "containers": [{"name": "a"}]}));
+    world.behave("s", &[Behavior::runs().starts_up(Some(2.5))]);
+    world.run_until(9.0);
+    let story = world.story();
+    assert_eq!(
+        story.get(2..),
+        Some(
+            &[
+                "0 Pending s=running a=PodInitializing".to_owned(),
+                "3 Pending s=running+started a=PodInitializing".to_owned(),
+                "3 Pending s=running+started+ready a=PodInitializing".to_owned(),
+                "3 Running s=running+started+ready a=running+started+ready".to_owned(),
+            ][..]
+        ),
+        "{story:#?}"
+    );
+}
+
+#[test]
 fn l408_plain_init_containers_have_no_probes_and_every_worker_is_made() {
     let mut world = World::with(json!({
         "initContainers": [{"name": "i", "readinessProbe": probe(1, 1)}],
@@ -193,6 +215,7 @@ fn l415_started_follows_the_startup_probe_and_l416_ready_needs_started() {
             "1 Pending i=Completed/0+ready s=PodInitializing a=PodInitializing",
             "1 Pending i=Completed/0+ready s=running+started+ready a=PodInitializing",
             "1 Running i=Completed/0+ready s=running+started+ready a=running",
+            "3 Running i=Completed/0+ready s=running+started+ready a=running+started",
             "3 Running i=Completed/0+ready s=running+started+ready a=running+started+ready",
         ]
     );

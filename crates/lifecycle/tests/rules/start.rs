@@ -699,6 +699,7 @@ fn l229_after_a_reboot_the_pod_is_pending_until_it_is_initialized_again() {
             "10 Pending i=Completed/0+ready#1 s=Error/137 a=Error/137",
             "12 Pending i=Completed/0+ready#1 s=Error/137 a=Error/137",
             "12 Pending i=Completed/0+ready#1 s=running#1 a=Error/137",
+            "14 Pending i=Completed/0+ready#1 s=running+started#1 a=Error/137",
             "14 Running i=Completed/0+ready#1 s=running+started+ready#1 a=Error/137",
             "14 Running i=Completed/0+ready#1 s=running+started+ready#1 a=running+started+ready#1",
         ]

@@ -4,11 +4,7 @@
 //! Tests say how containers behave ([`Behavior`]), what fails ([`World::faults`]) and what users do, let time run, and look at what was done ([`World::trace`]), written and told.
 
 #![expect(unreachable_pub, reason = "each test binary uses its own part of the world, and no binary all of it")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a broken world fails the test that uses it"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken world fails the test that uses it")]
 
 pub(crate) mod behavior;
 pub(crate) mod carry_out;
