@@ -30,9 +30,9 @@ pub(crate) struct GlobalOptions {
     /// Where images, volumes and the state of pods are kept
     #[arg(long, global = true, value_name = "DIR", env = "MONOPOD_DATA_DIR", default_value = "/var/lib/monopod")]
     pub(crate) data_dir: PathBuf,
-    /// How much is said on stderr about what monopod does
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
-    pub(crate) log_level: LogLevel,
+    /// How much is said on stderr about what monopod does [default: warn; error with --quiet]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
 }
 
 /// A level of the log on stderr.

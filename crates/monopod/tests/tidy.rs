@@ -13,15 +13,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("lifecycle", &["api"]),
     ("controllers", &["api"]),
-    ("sim", &["api", "lifecycle", "controllers"]),
-    ("advice", &["api", "sim"]),
+    ("advice", &["api"]),
     ("node", &["api", "lifecycle"]),
     ("apiserver", &["api"]),
-    ("monopod", &["api", "lifecycle", "controllers", "sim", "advice", "node", "apiserver"]),
+    ("monopod", &["api", "lifecycle", "controllers", "advice", "node", "apiserver"]),
 ];
 
 /// Crates that decide and never act: nothing below may be reachable from them.
-const PURE: &[&str] = &["api", "lifecycle", "controllers", "sim", "advice"];
+const PURE: &[&str] = &["api", "lifecycle", "controllers", "advice"];
 const IMPURE: &[&str] = &["tokio", "hyper", "axum", "mio", "async-std", "smol", "reqwest", "libcontainer", "redb"];
 
 /// Licences that may be used, as SPDX names.

@@ -1,6 +1,6 @@
 //! `monopod image`: what is in the store, and what goes in and out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -23,29 +23,40 @@ pub(super) fn execute(command: ImageCommand, data_dir: &DataDir) -> anyhow::Resu
 
 /// Opens the image store of a data directory.
 pub(crate) fn open_store(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
-    ImageStore::open(&data_dir.images()).map_err(|error| {
-        let hint = error.hint();
-        Explained::machine(chain(&error), hint)
-    })
+    ImageStore::open(&data_dir.images()).map_err(|error| explained(&error, error.hint()))
+}
+
+/// An error of the store, with what to do.
+fn explained(error: &dyn std::error::Error, hint: String) -> anyhow::Error {
+    Explained::machine(chain(error), hint)
 }
 
 fn load(store: &ImageStore, file: &Path, tag: Option<&str>) -> anyhow::Result<u8> {
     let bars = Bars::default();
+    let before: BTreeSet<String> =
+        store.list().map_err(|error| explained(&error, error.hint()))?.iter().flat_map(names).collect();
     let images = store.load(file, tag, &bars).map_err(|error| {
         let hint = error.hint().to_owned();
         Explained::usage(chain(&error), hint)
     })?;
+    let mut out = std::io::stdout().lock();
     for image in images {
-        writeln!(std::io::stdout(), "Loaded image: {}", image.name())?;
+        for name in new_names(&image, &before) {
+            writeln!(out, "Loaded image: {name}")?;
+        }
     }
     Ok(0)
 }
 
+/// The names that an image got; all of them if it had them before.
+fn new_names(image: &Image, before: &BTreeSet<String>) -> Vec<String> {
+    let names = names(image);
+    let new: Vec<String> = names.iter().filter(|name| !before.contains(*name)).cloned().collect();
+    if new.is_empty() { names } else { new }
+}
+
 fn list(store: &ImageStore, quiet: bool) -> anyhow::Result<u8> {
-    let images = store.list().map_err(|error| {
-        let hint = error.hint();
-        Explained::machine(chain(&error), hint)
-    })?;
+    let images = store.list().map_err(|error| explained(&error, error.hint()))?;
     let mut out = std::io::stdout().lock();
     let rows: Vec<(String, &Image)> =
         images.iter().flat_map(|image| names(image).into_iter().map(move |name| (name, image))).collect();

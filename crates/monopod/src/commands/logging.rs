@@ -17,6 +17,6 @@ pub(super) fn start(level: LogLevel) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_target(false);
+    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_target(false).without_time();
     tracing_subscriber::registry().with(level).with(layer).init();
 }

@@ -25,6 +25,7 @@ pub(super) async fn carry_out(registry: &Registry, events: &EventSink, action: A
         Action::EditMetadata { target, if_version, changes } => {
             modify(registry, &target, if_version, Part::Main, |object| edit_metadata(object, &changes)).await
         }
+        Action::Read(target) => read(registry, &target),
         Action::Delete { target, if_version, propagation, grace_seconds } => {
             delete(registry, &target, if_version, propagation, grace_seconds).await
         }
@@ -72,6 +73,17 @@ async fn modify(
         Err(error) if error.is_not_found() => Ok(Outcome::Gone),
         Ok(now) if uid(&now) != target.uid => Ok(Outcome::Gone),
         _ => stored(resource, &answer.object),
+    }
+}
+
+/// Looks the object up; another of its name is not meant.
+fn read(registry: &Registry, target: &Target) -> Result<Outcome, ApiError> {
+    let resource = resource_of(target)?;
+    match registry.get(resource, &target.namespace, &target.name) {
+        Ok(object) if uid(&object) == target.uid => stored(resource, &object),
+        Ok(_) => Ok(Outcome::Gone),
+        Err(error) if error.is_not_found() => Ok(Outcome::Gone),
+        Err(error) => Err(error),
     }
 }
 
