@@ -1,6 +1,6 @@
 //! Patches: how an object is changed by a part of it.
 //!
-//! - [`json_patch`]: a list of operations, RFC 6902
+//! - [`json_patch()`]: a list of operations, RFC 6902
 //! - [`merge_patch`]: an object laid over another, RFC 7396
 //! - [`strategic_merge_patch`]: the same, with lists merged by keys and with directives, as Kubernetes has it for its own kinds
 //!
