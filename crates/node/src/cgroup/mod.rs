@@ -333,3 +333,6 @@ fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
         .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
         .map_err(|error| CgroupError::io(format!("write `{value}` to"), path, error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,6 +164,8 @@ impl Server {
                     self.answer(id, request);
                 }
                 if has_gone {
+                    // It may have closed its side alone, and wait for the answer.
+                    self.clients.get_mut(&id).map(Client::flush);
                     self.drop_client(id);
                 }
             }

@@ -37,9 +37,21 @@ pub(crate) fn unblock_all() -> io::Result<()> {
 
 /// Gives every signal its default disposition; ignored ones would stay ignored across an exec (Rust ignores SIGPIPE).
 pub(crate) fn reset_dispositions() {
+    // The kernel's `struct sigaction`: handler, flags, restorer and mask, each eight bytes. All zero is SIG_DFL without flags.
+    let default = [0_u64; 4];
     for signal in 1..=LAST_SIGNAL {
-        // SAFETY: SIG_DFL runs no code of ours. SIGKILL, SIGSTOP and the C library's own signals are refused, which is harmless.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // The C library refuses to touch the two signals that it uses itself, and a parent may have ignored them: hence the bare call.
+        // SAFETY: `default` is as large as the kernel's structure, which is only read; SIG_DFL runs no code of ours.
+        // SIGKILL and SIGSTOP are refused, which is harmless.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            );
+        }
     }
 }
 
