@@ -13,8 +13,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// Parts of one in which a value is counted.
 const NANO: i128 = 1_000_000_000;
-/// Kubernetes caps values at the largest 64-bit integer.
-const VALUE_MAX: i128 = i64::MAX as i128 * NANO;
+/// Kubernetes caps amounts with binary suffixes at the largest 64-bit integer.
+const BINARY_MAX: i128 = i64::MAX as i128 * NANO;
+/// It has no bound for others; here it is what can be counted exactly, far beyond what any machine has.
+const DECIMAL_MAX: i128 = 100_000_000_000_000_000_000_000_000_000 * NANO;
 
 /// The form in which an amount was written, kept by arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,9 +56,16 @@ pub fn parse(text: &str) -> Result<Amount, QuantityError> {
     text.parse()
 }
 
-/// A quantity's canonical text, as the API server shows it; one that is no quantity as it is.
+/// A quantity's text as the API server shows it; one that is no quantity as it is.
+///
+/// That is the canonical form, but for texts that Kubernetes takes for canonical, as `1.500`, `+5` or `1E6`: they stay.
 pub fn canonical(quantity: &Quantity) -> String {
-    parse(&quantity.0).map_or_else(|_| quantity.0.clone(), |amount| amount.to_string())
+    let text = quantity.0.trim();
+    match Parts::parse(text) {
+        Ok(parts) if parts.stay_as_written() => text.to_owned(),
+        Ok(parts) => parts.amount().to_string(),
+        Err(_) => quantity.0.clone(),
+    }
 }
 
 impl Amount {
@@ -112,7 +121,7 @@ impl Amount {
     #[must_use]
     pub fn plus(self, other: Amount) -> Amount {
         let form = if self.is_zero() { other.form } else { self.form };
-        Amount { nano: self.nano.saturating_add(other.nano).clamp(-VALUE_MAX, VALUE_MAX), form }
+        Amount { nano: self.nano.saturating_add(other.nano).clamp(-DECIMAL_MAX, DECIMAL_MAX), form }
     }
 
     /// The difference, in the form of the first that is not zero.
@@ -155,7 +164,8 @@ impl TryFrom<&Quantity> for Amount {
     type Error = QuantityError;
 
     fn try_from(quantity: &Quantity) -> Result<Amount, QuantityError> {
-        quantity.0.parse()
+        // As in JSON that the API server reads.
+        quantity.0.trim().parse()
     }
 }
 
@@ -163,6 +173,23 @@ impl FromStr for Amount {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Amount, QuantityError> {
+        Parts::parse(text).map(Parts::amount)
+    }
+}
+
+/// A quantity's text taken apart.
+#[derive(Clone, Copy, Debug)]
+struct Parts<'a> {
+    is_negative: bool,
+    /// The digits before the point, without leading zeros.
+    whole: &'a str,
+    /// The digits behind the point.
+    fraction: &'a str,
+    unit: Unit,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(text: &'a str) -> Result<Parts<'a>, QuantityError> {
         let digits_at = usize::from(text.starts_with(['+', '-']));
         let (sign, rest) = text.split_at(digits_at);
         let number_length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -175,9 +202,32 @@ impl FromStr for Amount {
             return Err(QuantityError::Number);
         }
         let unit = Unit::parse(suffix).ok_or(QuantityError::Suffix)?;
-        let nano = unit.nano(whole, fraction);
-        let nano = if sign == "-" { -nano } else { nano };
-        Ok(Amount { nano, form: unit.form() })
+        Ok(Parts { is_negative: sign == "-", whole: whole.trim_start_matches('0'), fraction, unit })
+    }
+
+    fn amount(self) -> Amount {
+        let nano = self.unit.nano(self.whole, self.fraction);
+        // Less than one of anything has no binary form.
+        let form = if nano < NANO && self.unit.form() == Form::Binary { Form::Decimal } else { self.unit.form() };
+        Amount { nano: if self.is_negative { -nano } else { nano }, form }
+    }
+
+    /// Whether Kubernetes keeps the text, which it does without looking for zeros that a suffix could stand for.
+    fn stay_as_written(self) -> bool {
+        let digits = self.whole.len().max(1) + self.fraction.len();
+        let starts_with_zero = self.whole.is_empty();
+        match self.unit {
+            Unit::Decimal(power) | Unit::Exponent(power) => {
+                let scale = i64::from(power) - i64::try_from(self.fraction.len()).unwrap_or(i64::MAX);
+                let ends_with_zeros = self.whole.chars().chain(self.fraction.chars()).rev().take(3).eq(['0'; 3]);
+                digits <= 18 && scale >= -9 && scale % 3 == 0 && !ends_with_zeros && !starts_with_zero
+            }
+            Unit::Binary(power) => {
+                let room = 14 - 3 * i64::from(power);
+                let is_odd_enough = self.whole.parse::<u64>().is_ok_and(|value| value % 8 != 0);
+                self.fraction.is_empty() && i64::try_from(digits).is_ok_and(|digits| digits <= room) && is_odd_enough
+            }
+        }
     }
 }
 
@@ -236,17 +286,20 @@ impl Unit {
             Unit::Decimal(power) | Unit::Exponent(power) => decimal_nano(whole, fraction, power),
             Unit::Binary(power) => {
                 let factor = 1i128 << (10 * power);
-                let whole = decimal_nano(whole, "", 0).saturating_mul(factor).min(VALUE_MAX);
+                let whole = decimal_nano(whole, "", 0).saturating_mul(factor).min(BINARY_MAX);
                 // The fraction is scaled before it is cut, so that 0.5Ki is 512.
-                let kept: String = fraction.chars().take(18).collect();
+                let (kept, lost) = fraction.split_at_checked(FRACTION_DIGITS_MAX).unwrap_or((fraction, ""));
                 let digits: i128 = kept.parse().unwrap_or(0);
                 let scale = 10i128.pow(u32::try_from(kept.len()).unwrap_or(0));
-                let fraction = scaled_fraction(digits, factor, scale);
-                whole.saturating_add(fraction).min(VALUE_MAX)
+                let lost = i128::from(lost.bytes().any(|digit| digit != b'0'));
+                whole.saturating_add(scaled_fraction(digits, factor, scale)).saturating_add(lost).min(BINARY_MAX)
             }
         }
     }
 }
+
+/// Digits of a fraction that are counted exactly, whatever its suffix; the others are rounded up.
+const FRACTION_DIGITS_MAX: usize = 18;
 
 /// `digits / scale * factor` in thousand-millionths, rounded up; in two steps, since the product needs more than 128 bits.
 fn scaled_fraction(digits: i128, factor: i128, scale: i128) -> i128 {
@@ -266,16 +319,16 @@ fn decimal_nano(whole: &str, fraction: &str, power: i32) -> i128 {
     let mut lost = false;
     for digit in significant.chars().filter_map(|c| c.to_digit(10)) {
         if left > 0 {
-            nano = nano.saturating_mul(10).saturating_add(i128::from(digit)).min(VALUE_MAX);
+            nano = nano.saturating_mul(10).saturating_add(i128::from(digit)).min(DECIMAL_MAX);
             left -= 1;
         } else {
             lost |= digit != 0;
         }
     }
     for _ in 0..left.clamp(0, 40) {
-        nano = nano.saturating_mul(10).min(VALUE_MAX);
+        nano = nano.saturating_mul(10).min(DECIMAL_MAX);
     }
-    if lost { nano.saturating_add(1) } else { nano }
+    if lost { nano.saturating_add(1).min(DECIMAL_MAX) } else { nano }
 }
 
 /// A quotient, rounded away from zero.
@@ -297,7 +350,8 @@ impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.form {
             _ if self.nano == 0 => f.write_str("0"),
-            Form::Binary if self.nano.abs() >= 1024 * NANO => self.fmt_binary(f),
+            // A fraction would be lost, and less than 1024 needs no suffix.
+            Form::Binary if self.nano.abs() >= 1024 * NANO && self.is_whole() => self.fmt_binary(f),
             Form::Exponent => self.fmt_decimal(f, true),
             _ => self.fmt_decimal(f, false),
         }
@@ -306,7 +360,7 @@ impl fmt::Display for Amount {
 
 impl Amount {
     fn fmt_binary(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut value = divide_up(self.nano, NANO);
+        let mut value = self.nano / NANO;
         let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
         let mut suffix = 0;
         while value % 1024 == 0 && suffix + 1 < suffixes.len() {
@@ -348,12 +402,12 @@ mod tests {
 
     use super::*;
 
-    fn canonical(text: &str) -> Result<String, QuantityError> {
+    fn shown(text: &str) -> Result<String, QuantityError> {
         text.parse::<Amount>().map(|amount| amount.to_string())
     }
 
     #[test]
-    fn quantities_are_shown_in_their_canonical_form() {
+    fn amounts_are_shown_in_their_canonical_form() {
         let rows = [
             ("0", "0"),
             ("0Ki", "0"),
@@ -365,6 +419,8 @@ mod tests {
             ("1.5Gi", "1536Mi"),
             ("1024Ki", "1Mi"),
             ("0.5Ki", "512"),
+            ("1.1Ki", "1126400m"),
+            ("0.0001Ki", "102400u"),
             ("1023", "1023"),
             ("1024", "1024"),
             ("100k", "100k"),
@@ -376,11 +432,35 @@ mod tests {
             ("+5", "5"),
             ("-250m", "-250m"),
             ("0.0000000001", "1n"),
-            ("123456789012345678901234567890", "9223372036854775807"),
+            ("123456789012345678901234567890", "100000000000E"),
+            ("12345678901234567890123", "12345678901234567890123"),
             ("9Ei", "9223372036854775807"),
         ];
         for (text, wanted) in rows {
-            assert_eq!(canonical(text).as_deref(), Ok(wanted), "{text}");
+            assert_eq!(shown(text).as_deref(), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_api_server_keeps_texts_that_it_takes_for_canonical() {
+        let rows = [
+            ("1.500", "1.500"),
+            ("+5", "+5"),
+            ("1E6", "1E6"),
+            ("0012", "0012"),
+            ("12e0", "12e0"),
+            (" 1Gi ", "1Gi"),
+            ("1025Ki", "1025Ki"),
+            ("0.500", "500m"),
+            ("1.5", "1500m"),
+            ("1000m", "1"),
+            ("1024Ki", "1Mi"),
+            ("1000Ki", "1000Ki"),
+            ("000", "0"),
+            ("much", "much"),
+        ];
+        for (text, wanted) in rows {
+            assert_eq!(canonical(&Quantity(text.to_owned())), wanted, "{text}");
         }
     }
 
@@ -399,7 +479,7 @@ mod tests {
             ("1e", QuantityError::Suffix),
         ];
         for (text, wanted) in rows {
-            assert_eq!(canonical(text), Err(wanted), "{text}");
+            assert_eq!(shown(text), Err(wanted), "{text}");
         }
     }
 
@@ -414,18 +494,17 @@ mod tests {
     proptest! {
         #[test]
         fn parsing_never_panics(text in ".{0,40}") {
-            drop(canonical(&text));
+            drop(canonical(&Quantity(text)));
         }
 
         #[test]
         fn the_canonical_form_is_stable_and_keeps_the_value(text in "[+-]?[0-9]{1,20}(\\.[0-9]{0,12})?(n|u|m||k|M|G|T|Ki|Mi|Gi|Ti|e3|e-3)") {
             let amount: Amount = text.parse().map_err(|error| TestCaseError::fail(format!("{error}")))?;
             let again: Amount = amount.to_string().parse().map_err(|error| TestCaseError::fail(format!("{error}")))?;
-            // A binary amount with a fraction is shown rounded up to a whole.
-            if amount.form != Form::Binary || amount.is_whole() {
-                prop_assert_eq!(again, amount);
-            }
+            prop_assert_eq!(again, amount);
             prop_assert_eq!(again.to_string(), amount.to_string());
+            let kept = Amount::try_from(&Quantity(canonical(&Quantity(text))));
+            prop_assert_eq!(kept, Ok(amount));
         }
     }
 }

@@ -315,7 +315,7 @@ impl<'t, T: Tree> Deserializer<'t> for Cursor<'t, '_, T> {
                 "0".to_owned()
             }
         };
-        if let Err(error) = quantity::parse(&text) {
+        if let Err(error) = quantity::parse(text.trim()) {
             let hint = "write a number with or without a suffix, as in `500m`, `2`, `128Mi`, `1Gi`";
             self.note(format!("`{text}` is no quantity: {error}"), Some(hint.to_owned()));
             return visitor.visit_newtype_struct(IntoDeserializer::<Fault>::into_deserializer("0"));
