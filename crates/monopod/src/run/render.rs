@@ -209,7 +209,7 @@ mod tests {
     fn render(options: RenderOptions, print: impl FnOnce(&mut Renderer<&mut Vec<u8>>) -> io::Result<()>) -> String {
         let mut bytes = Vec::new();
         assert!(print(&mut Renderer::new(&mut bytes, options)).is_ok());
-        anstream::adapter::strip_bytes(&bytes).to_string()
+        anstream::adapter::strip_str(&String::from_utf8_lossy(&bytes)).to_string()
     }
 
     const TEXT: RenderOptions = RenderOptions { format: OutputFormat::Text, quiet: false, no_logs: false };
