@@ -102,7 +102,7 @@ fn left(missing: &Missing, gone: &[&Candidate]) -> Missing {
 }
 
 /// One pod after another, each the nearest to what is missing, until nothing is.
-fn nearest<'a>(mut candidates: Vec<&'a Candidate>, mut missing: Missing) -> Option<Vec<&'a Candidate>> {
+fn nearest(mut candidates: Vec<&Candidate>, mut missing: Missing) -> Option<Vec<&Candidate>> {
     let mut chosen = Vec::new();
     while !missing.is_empty() {
         let best = (0..candidates.len()).min_by(|one, other| {

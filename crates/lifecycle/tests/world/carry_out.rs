@@ -36,6 +36,7 @@ impl World {
                     let stored = object.status.take().unwrap_or_default();
                     object.status = Some(merge_status(&stored, *status));
                     world.objects.insert(uid, object.clone());
+                    world.snapshots.push((world.now, object.clone()));
                     world.engine.handle(world.now, Input::PodApplied(std::sync::Arc::new(object)));
                     Outcome::Done
                 });

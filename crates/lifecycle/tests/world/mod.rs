@@ -57,6 +57,8 @@ pub struct World {
     /// `start NAME`, `exit NAME CODE`, `signal NAME`, `kill NAME` with their seconds.
     pub trace: Vec<(Duration, String)>,
     pub answered: BTreeSet<EffectId>,
+    /// The object as whoever watches sees it, at each change.
+    pub snapshots: Vec<(Timestamp, Pod)>,
 }
 
 /// What the runtime has of one pod.
@@ -114,6 +116,7 @@ impl World {
             events: Vec::new(),
             trace: Vec::new(),
             answered: BTreeSet::new(),
+            snapshots: Vec::new(),
         }
     }
 
@@ -139,6 +142,7 @@ impl World {
     pub fn put(&mut self, pod: Pod) {
         let uid = PodUid(pod.metadata.uid.clone().unwrap());
         self.objects.insert(uid, pod.clone());
+        self.snapshots.push((self.now, pod.clone()));
         self.tell(Input::PodApplied(Arc::new(pod)));
     }
 
