@@ -72,7 +72,8 @@ impl EventCorrelator {
         similar.last = now;
         similar.messages.insert(message.clone());
         if similar.messages.len() < SIMILAR_MAX {
-            return (event, format!("{key}\0{message}"));
+            let field_path = event.involved_object.field_path.clone().unwrap_or_default();
+            return (event, format!("{key}\0{field_path}\0{message}"));
         }
         similar.messages.pop_first();
         event.message = Some(format!("(combined from similar events): {message}"));
@@ -100,9 +101,10 @@ impl EventCorrelator {
         event
     }
 
-    /// A bucket of tokens for each source and object.
+    /// A bucket of tokens for each source, object and type: warnings don't use up what is left for normal events.
     fn is_allowed(&mut self, now: Timestamp, event: &Event) -> bool {
-        let key = format!("{}\0{}", source_key(event), object_key(event));
+        let kind = event.type_.as_deref().unwrap_or_default();
+        let key = [&source_key(event), &object_key(event), kind].join("\0");
         make_room(&mut self.allowances, &key, |allowance| allowance.last);
         let allowance = self.allowances.entry(key).or_insert(Allowance { tokens: BURST, last: now });
         let passed = now.duration_since(allowance.last).as_secs_f64().max(0.0);
@@ -116,11 +118,11 @@ impl EventCorrelator {
     }
 }
 
+/// What events have in common that may be gathered; the container that they are about does not count.
 fn similarity_key(event: &Event) -> String {
-    let kind = event.type_.as_deref().unwrap_or_default();
-    let reason = event.reason.as_deref().unwrap_or_default();
-    let field_path = event.involved_object.field_path.as_deref().unwrap_or_default();
-    [&source_key(event), &object_key(event), field_path, kind, reason].join("\0")
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let own = [&event.type_, &event.reason, &event.reporting_component, &event.reporting_instance].map(part);
+    [source_key(event), object_key(event), own.join("\0")].join("\0")
 }
 
 fn source_key(event: &Event) -> String {
@@ -205,6 +207,27 @@ mod tests {
         assert_eq!(eleventh, Some((name, 2, "(combined from similar events): message 10".to_owned())));
         let later = seen(correlator.correlate(at(1000), event("message 11")));
         assert_eq!(later.map(|later| later.2).as_deref(), Some("message 11"));
+    }
+
+    #[test]
+    fn l_1002_events_of_different_containers_are_counted_apart() {
+        let mut correlator = EventCorrelator::default();
+        let of = |container: &str| {
+            let mut event = event("pulled");
+            event.involved_object.field_path = Some(format!("spec.containers{{{container}}}"));
+            event
+        };
+        let counts = [("a", 0), ("b", 1), ("a", 2)]
+            .map(|(container, second)| correlator.correlate(at(second), of(container)).and_then(|event| event.count));
+        assert_eq!(counts, [Some(1), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn l_1002_warnings_leave_room_for_normal_events() {
+        let mut correlator = EventCorrelator::default();
+        let warning = || Event { type_: Some("Warning".to_owned()), ..event("failed") };
+        let passed = (0..30).filter(|_| correlator.correlate(at(0), warning()).is_some()).count();
+        assert_eq!((passed, correlator.correlate(at(0), event("pulled")).is_some()), (25, true));
     }
 
     #[test]
