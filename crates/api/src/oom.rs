@@ -123,7 +123,9 @@ pub fn container_group_limits(pod: &Pod, container: &Container) -> GroupLimits {
 /// Whether every container declares a limit of the resource, or the pod does (L-809).
 fn is_limit_declared(spec: &PodSpec, resource: &str) -> bool {
     let pod_level = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-    if is_pod_level(resource) && pod_level.is_some_and(|limits| limits.contains_key(resource)) {
+    let is_set = |amount: Amount| amount > Amount::ZERO;
+    let own = pod_level.and_then(|limits| Amount::try_from(limits.get(resource)?).ok());
+    if is_pod_level(resource) && own.is_some_and(is_set) {
         return true;
     }
     let has = |container: &Container| {

@@ -22,7 +22,7 @@ pub(super) fn round_list(list: &mut Option<ResourceList>) {
     for quantity in list.iter_mut().flat_map(|list| list.values_mut()) {
         if let Ok(amount) = quantity::parse(&quantity.0) {
             let rounded = Amount::milli(amount.milli_value());
-            *quantity = if rounded == amount { amount.to_quantity() } else { rounded.to_quantity() };
+            *quantity = if rounded == amount { Quantity(quantity::canonical(quantity)) } else { rounded.to_quantity() };
         }
     }
 }
