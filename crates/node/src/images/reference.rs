@@ -220,6 +220,8 @@ fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -290,5 +292,20 @@ mod tests {
         let id = "0".repeat(64);
         let text = format!("! invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
         check(&id, &text);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_or_an_error(text in ".*") {
+            drop(Reference::parse(&text));
+        }
+
+        /// What was completed once is not completed again.
+        #[test]
+        fn a_complete_name_stays_as_it_is(text in "([a-zA-Z0-9.-]{1,9}(:[0-9]{1,4})?/)?[a-z0-9._/-]{1,12}(:[a-zA-Z0-9._-]{1,6})?") {
+            if let Ok(reference) = Reference::parse(&text) {
+                prop_assert_eq!(Reference::parse(&reference.to_string()), Ok(reference));
+            }
+        }
     }
 }
