@@ -53,7 +53,7 @@ fn a_wrong_value_is_shown_with_its_field() -> TestResult {
 #[test]
 fn two_pods_of_one_name_are_refused() -> TestResult {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: twin}\nspec: {containers: [{name: a, image: b}]}\n";
-    check(&format!("{pod}---\n{pod}"), &["pod.yaml:6", "twin"])
+    check(&format!("{pod}---\n{pod}"), &["pod.yaml:8", "twin", "pod.yaml:3"])
 }
 
 #[test]
@@ -70,8 +70,9 @@ fn an_image_that_must_be_pulled_says_the_two_ways_out() -> TestResult {
     let place = Place::with_images(&["proxy.tar"])?;
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: puller}\nspec: {restartPolicy: Never, containers: [{name: a, image: cloud-sql-proxy}]}\n";
     let mut run = place.start(&["run", &place.write("pod.yaml", manifest)?])?;
-    run.wait_for("ErrImagePull")?;
+    run.wait_for("Failed to pull image")?;
     run.wait_for("--pull missing")?;
+    run.wait_for("ErrImagePull")?;
     run.signal("INT")?;
     assert_eq!(run.end()?.0.code(), Some(130));
     place.assert_nothing_left()

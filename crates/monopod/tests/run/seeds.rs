@@ -75,13 +75,11 @@ fn files_that_init_containers_write_are_read_by_the_app() -> TestResult {
     let mut run = place.start(&["run", &example("init-demo.yaml")])?;
     run.wait_for("init-demo init-data | init done")?;
     run.wait_for("init-demo app | init data")?;
-    run.signal("INT")?;
-    assert_eq!(run.end()?.0.code(), Some(130));
+    run.kill_pods()?;
     let mut run = place.start(&["run", &example("init-steps.yaml")])?;
     run.wait_for("init-steps app | step1")?;
     run.wait_for("init-steps app | step2")?;
-    run.signal("INT")?;
-    assert_eq!(run.end()?.0.code(), Some(130));
+    run.kill_pods()?;
     place.assert_nothing_left()
 }
 
@@ -90,7 +88,6 @@ fn a_log_reader_shows_what_the_app_writes() -> TestResult {
     let place = Place::with_images(&["nginx.tar"])?;
     let mut run = place.start(&["run", &example("sidecar-demo.yaml")])?;
     run.wait_for("sidecar-demo log-reader | request")?;
-    run.signal("INT")?;
-    assert_eq!(run.end()?.0.code(), Some(130));
+    run.kill_pods()?;
     place.assert_nothing_left()
 }

@@ -151,6 +151,15 @@ impl Running {
         if status.success() { Ok(()) } else { Err(format!("kill: {status}").into()) }
     }
 
+    /// Asks twice: the pods of most examples have a shell as PID 1, which a signal does not end before the grace is over.
+    pub(crate) fn kill_pods(mut self) -> TestResult {
+        self.signal("INT")?;
+        self.wait_for("Terminating")?;
+        self.signal("INT")?;
+        let (status, lines) = self.end()?;
+        if status.code() == Some(130) { Ok(()) } else { Err(format!("{status}: {lines:#?}").into()) }
+    }
+
     /// Waits for the end, and answers the status and all lines.
     pub(crate) fn end(mut self) -> Result<(ExitStatus, Vec<String>), Failure> {
         let start = Instant::now();
