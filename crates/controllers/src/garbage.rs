@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::cache::{Cache, Change};
 use crate::config::ServedKind;
-use crate::object::{Object, has_finalizer, is_being_deleted};
+use crate::object::{Object, Target, has_finalizer, is_being_deleted};
 use crate::runner::{Reconcile, Step};
-use crate::write::{Action, EventRecord, MetadataChange, Propagation};
+use crate::write::{Action, EventRecord, MetadataChange, Outcome, Propagation};
 
 /// The finalizer of an owner that goes after its dependents.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -25,6 +25,8 @@ const COMPONENT: &str = "garbage-collector-controller";
 #[derive(Debug)]
 pub(crate) struct GarbageCollector {
     served: Vec<ServedKind>,
+    /// Uids that were looked up and are not there; a uid never comes back.
+    absent: BTreeSet<String>,
     /// Objects and owners whose mismatch has been told.
     told: BTreeSet<(String, String)>,
 }
@@ -32,7 +34,7 @@ pub(crate) struct GarbageCollector {
 impl GarbageCollector {
     /// A collector that knows which kinds there are.
     pub(crate) fn new(served: &[ServedKind]) -> GarbageCollector {
-        GarbageCollector { served: served.to_vec(), told: BTreeSet::new() }
+        GarbageCollector { served: served.to_vec(), absent: BTreeSet::new(), told: BTreeSet::new() }
     }
 }
 
@@ -66,6 +68,9 @@ impl Reconcile for GarbageCollector {
     fn reconcile(&mut self, cache: &Cache, key: &String, _: Timestamp) -> Step {
         let Some(object) = cache.get(key) else {
             self.told.retain(|(uid, _)| uid != key);
+            if cache.dependents(key).next().is_none() {
+                self.absent.remove(key);
+            }
             return Step::rest();
         };
         let metadata = object.metadata();
@@ -76,10 +81,28 @@ impl Reconcile for GarbageCollector {
             let may_go = has_finalizer(metadata, FOREGROUND) && !is_blocked(cache, object);
             return Step::write(may_go.then(|| edit(object, vec![remove_finalizer(FOREGROUND)])));
         }
+        let unseen = self.unseen_owners(cache, object);
+        if !unseen.is_empty() {
+            return Step::write(unseen.into_iter().map(Action::Read));
+        }
         let owners = self.classify(cache, object);
         let mut step = owners.map_or_else(Step::rest, |owners| collect(cache, object, &owners));
         step.events = self.tell_mismatches(cache, object);
         step
+    }
+
+    fn answered(
+        &mut self,
+        _: &Cache,
+        _: &String,
+        action: &Action,
+        outcome: &Outcome,
+        _: Timestamp,
+    ) -> Vec<EventRecord> {
+        if let (Action::Read(owner), Outcome::Gone) = (action, outcome) {
+            self.absent.insert(owner.uid.clone());
+        }
+        Vec::new()
     }
 }
 
@@ -100,12 +123,35 @@ struct Owners {
 }
 
 impl GarbageCollector {
+    /// Owners that are not known: they may have been made a moment ago, and are looked up before they are taken for gone.
+    fn unseen_owners(&self, cache: &Cache, object: &Object) -> Vec<Target> {
+        let references = object.metadata().owner_references.iter().flatten();
+        let unseen = references.filter(|one| cache.get(&one.uid).is_none() && !self.absent.contains(&one.uid));
+        unseen
+            .filter_map(|reference| {
+                let served = self.served_kind(reference)?;
+                let namespace = if served.is_namespaced { object.namespace() } else { "" };
+                let is_in_reach = !served.is_namespaced || !namespace.is_empty();
+                is_in_reach.then(|| Target {
+                    kind: served.kind.clone(),
+                    namespace: namespace.to_owned(),
+                    name: reference.name.clone(),
+                    uid: reference.uid.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn served_kind(&self, reference: &OwnerReference) -> Option<&ServedKind> {
+        let mut served = self.served.iter();
+        served.find(|served| served.kind.is_named_by(&reference.api_version, &reference.kind))
+    }
+
     /// Sorts the owners; `None` if nothing can be said, because one is of a kind that is not served.
     fn classify(&self, cache: &Cache, object: &Object) -> Option<Owners> {
         let mut owners = Owners::default();
         for reference in object.metadata().owner_references.iter().flatten() {
-            let served =
-                self.served.iter().find(|served| served.kind.is_named_by(&reference.api_version, &reference.kind))?;
+            let served = self.served_kind(reference)?;
             if served.is_namespaced && object.namespace().is_empty() {
                 // An object of the whole cluster can't be owned by one of a namespace; such a reference means nothing.
                 return None;

@@ -7,8 +7,9 @@ use crate::write::{Outcome, WriteId};
 
 /// One thing that happened.
 ///
-/// Changes of objects are passed in the order of their revisions over all kinds, as one watch of the whole store gives them:
-/// an owner is passed before what refers to it.
+/// Changes of one object are passed in their order.
+/// Watches of different kinds may run at their own pace, but what comes in the order of revisions over all kinds needs no look-ups,
+/// and a namespace is emptied only of what was passed.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// An object was created or changed, or was found at start.

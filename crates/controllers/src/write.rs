@@ -54,6 +54,9 @@ pub enum Action {
         /// What to change, in this order.
         changes: Vec<MetadataChange>,
     },
+    /// Look the object up (GET), because it is named by others and has not been seen.
+    /// Answered `Stored` if it is there, `Gone` if it is not or another is in its place, or `Refused`.
+    Read(Target),
     /// Delete the object (DELETE) with the uid as precondition.
     /// Answered `Stored` if it stays for now (grace, finalizers), `Gone` if not, or `Refused`.
     Delete {
@@ -93,7 +96,9 @@ impl Action {
         match self {
             Action::Update(object) | Action::UpdateStatus(object) => Some(object.target()),
             Action::PatchPodStatus { pod, .. } | Action::Bind { pod, .. } => Some(pod.clone()),
-            Action::EditMetadata { target, .. } | Action::Delete { target, .. } => Some(target.clone()),
+            Action::EditMetadata { target, .. } | Action::Delete { target, .. } | Action::Read(target) => {
+                Some(target.clone())
+            }
             Action::FinalizeNamespace { namespace, .. } => Some(namespace.clone()),
             Action::Create(_) | Action::RecordEvent(_) => None,
         }

@@ -23,10 +23,12 @@ type PortKey = (String, i32, String, String);
 /// An address, and whether it is ready.
 type Place = (EndpointAddress, bool);
 
-/// Deletes the Endpoints of a Service that is gone.
-pub(super) fn remove(cache: &Cache, namespace: &str, name: &str) -> Option<Action> {
+/// Deletes the Endpoints of a Service that is gone; unless all are meant, only those of this controller's making.
+pub(super) fn remove(cache: &Cache, namespace: &str, name: &str, all: bool) -> Option<Action> {
     let endpoints = cache.find(&Kind::ENDPOINTS, namespace, name)?;
-    (!is_being_deleted(endpoints.metadata())).then(|| Action::Delete {
+    let labels = endpoints.metadata().labels.as_ref();
+    let is_ours = labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == MANAGER);
+    ((all || is_ours) && !is_being_deleted(endpoints.metadata())).then(|| Action::Delete {
         target: endpoints.target(),
         if_version: None,
         propagation: Propagation::Background,

@@ -24,12 +24,21 @@ use crate::runner::{Reconcile, Step};
 /// The label that marks what belongs to a Service without an address of its own.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// Decides for Services; keyed by namespace and name.
+/// Decides for Services.
 #[derive(Debug)]
 pub(crate) struct EndpointsController;
 
+/// What is looked at as one: a namespace and a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ServiceKey {
+    /// The Service of this name.
+    Service(String, String),
+    /// What a Service of this name, which was deleted, has left behind.
+    Remains(String, String),
+}
+
 impl Reconcile for EndpointsController {
-    type Key = (String, String);
+    type Key = ServiceKey;
 
     fn affected(&self, cache: &Cache, change: &Change, now: Timestamp) -> Vec<(Self::Key, Timestamp)> {
         let object = change.object();
@@ -59,13 +68,18 @@ impl Reconcile for EndpointsController {
             }
             _ => {}
         }
-        names.into_iter().map(|key| (key, now)).collect()
+        let is_gone = matches!(change, Change::Deleted { old: Object::Service(_) });
+        let key = if is_gone { ServiceKey::Remains } else { ServiceKey::Service };
+        names.into_iter().map(|(namespace, name)| (key(namespace, name), now)).collect()
     }
 
-    fn reconcile(&mut self, cache: &Cache, (namespace, name): &Self::Key, _: Timestamp) -> Step {
+    fn reconcile(&mut self, cache: &Cache, key: &Self::Key, _: Timestamp) -> Step {
+        let (ServiceKey::Service(namespace, name) | ServiceKey::Remains(namespace, name)) = key;
         let service = cache.find(&Kind::SERVICE, namespace, name);
         let Some(Object::Service(service)) = service else {
-            return Step::write(legacy::remove(cache, namespace, name));
+            // Endpoints of other making may be there before their Service is seen.
+            let all = matches!(key, ServiceKey::Remains(..));
+            return Step::write(legacy::remove(cache, namespace, name, all));
         };
         let Some(spec) = service.spec.as_ref().filter(|spec| has_endpoints(spec)) else {
             return Step::rest();

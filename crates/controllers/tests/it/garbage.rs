@@ -219,6 +219,11 @@ fn a130_what_gets_an_owner_at_the_last_moment_is_not_deleted() {
     while let Some(told) = world.store.told.pop_front() {
         world.tell(told);
     }
+    // The owner is looked up, and is not there.
+    let write = world.controllers.poll_write().unwrap();
+    assert!(matches!(write.action, Action::Read(_)));
+    let outcome = world.store.carry_out(&write.action, world.now);
+    world.answer(&write, outcome);
     let write = world.controllers.poll_write().unwrap();
     let reference = owner("second", &second, true);
     world.store.change(&child, |object| crate::store::metadata(object).owner_references = Some(vec![reference]));
@@ -227,6 +232,19 @@ fn a130_what_gets_an_owner_at_the_last_moment_is_not_deleted() {
     world.answer(&write, outcome);
     world.settle();
     assert_eq!(names(&world), ["child", "second"]);
+}
+
+#[test]
+fn a130_an_owner_that_is_told_after_its_dependent_is_not_taken_for_gone() {
+    let mut world = world();
+    let top = create(&mut world, "top", vec![]);
+    let told_of_top = world.store.told.pop_front().unwrap();
+    create(&mut world, "child", vec![owner("top", &top, true)]);
+    world.settle();
+    assert_eq!(names(&world), ["child", "top"]);
+    world.tell(told_of_top);
+    world.settle();
+    assert_eq!(names(&world), ["child", "top"]);
 }
 
 #[test]
@@ -282,7 +300,7 @@ impl Family {
             1 => self.hold_one(),
             2 => self.world.restart(),
             3..6 => {
-                if let Some(told) = self.world.store.told.pop_front() {
+                if let Some(told) = self.world.store.take_told(&mut self.dice) {
                     self.world.tell(told);
                 }
             }

@@ -99,7 +99,7 @@ impl Trial {
     }
 
     fn tell(&mut self) {
-        if let Some(told) = self.world.store.told.pop_front() {
+        if let Some(told) = self.world.store.take_told(&mut self.dice) {
             self.told.push(told.clone());
             self.world.tell(told);
         }

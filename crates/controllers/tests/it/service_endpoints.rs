@@ -232,6 +232,22 @@ fn what_somebody_spoils_is_mended_and_what_is_right_is_left_alone() {
 }
 
 #[test]
+fn endpoints_of_other_making_may_come_before_their_service_and_go_with_it() {
+    let mut world = world();
+    let mine: Endpoints = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "s", "namespace": "n"}, "subsets": [{"addresses": [{"ip": "10.9.9.9"}]}],
+    }))
+    .unwrap();
+    world.store.create(mine.into(), world.now).unwrap();
+    world.settle();
+    let service = create_service(&mut world, serde_json::json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80}]}));
+    assert_eq!(endpoints(&world).unwrap().subsets.unwrap().len(), 1);
+    world.store.remove(&service);
+    world.settle();
+    assert!(endpoints(&world).is_none());
+}
+
+#[test]
 fn the_endpoints_of_a_service_go_with_it() {
     let mut world = world();
     let service = create_service(&mut world, web());

@@ -8,11 +8,22 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
+use crate::dice::Dice;
+
 /// What a watch would tell.
 #[derive(Clone, Debug)]
 pub enum Told {
     Applied(Object),
     Deleted(Target),
+}
+
+impl Told {
+    fn uid(&self) -> &str {
+        match self {
+            Told::Applied(object) => object.uid(),
+            Told::Deleted(target) => &target.uid,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -56,6 +67,15 @@ impl Store {
         self.objects
             .values()
             .find(|object| object.kind() == *kind && object.namespace() == namespace && object.name() == name)
+    }
+
+    /// Something that the watches have yet to tell: of one object all in order, of different objects in any order.
+    pub fn take_told(&mut self, dice: &mut Dice) -> Option<Told> {
+        let uids: Vec<&str> = self.told.iter().map(Told::uid).collect();
+        let is_next = |place: &usize| !uids[..*place].contains(&uids[*place]);
+        let next: Vec<usize> = (0..uids.len()).filter(is_next).collect();
+        let place = *dice.pick(&next)?;
+        self.told.remove(place)
     }
 
     pub fn pods(&self) -> Vec<Pod> {
@@ -253,6 +273,7 @@ impl Store {
                     }
                 })
             }
+            Action::Read(target) => self.shown(&target.uid),
             Action::Delete { target, if_version, .. } if !self.is_at(target, if_version.as_deref()) => {
                 Outcome::Refused(refusal(RefusalCause::Conflict, "modified"))
             }
