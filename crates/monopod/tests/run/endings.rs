@@ -59,9 +59,11 @@ fn json_output_is_one_object_per_change() -> TestResult {
     let mut said = Vec::new();
     for line in text(&output.stdout).lines() {
         let change: serde_json::Value = serde_json::from_str(line)?;
-        match change["kind"].as_str() {
-            Some("Pod") => phases.push(change["object"]["status"]["phase"].as_str().unwrap_or_default().to_owned()),
-            Some("Log") => said.push(change["line"].as_str().unwrap_or_default().to_owned()),
+        let text =
+            |pointer: &str| change.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        match text("/kind").as_str() {
+            "Pod" => phases.push(text("/object/status/phase")),
+            "Log" => said.push(text("/line")),
             _ => {}
         }
     }
