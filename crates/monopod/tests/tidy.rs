@@ -100,7 +100,9 @@ fn every_dependency_has_a_licence_that_may_be_used() -> Result<(), Failure> {
 #[test]
 fn files_and_functions_keep_to_their_sizes() -> Result<(), Failure> {
     let mut wrong = Vec::new();
-    for file in rust_files(&workspace_root().join("crates"))? {
+    // Tables of tests may be as long as they are.
+    let is_test = |file: &PathBuf| file.components().any(|part| part.as_os_str() == "tests");
+    for file in rust_files(&workspace_root().join("crates"))?.into_iter().filter(|file| !is_test(file)) {
         let text = std::fs::read_to_string(&file)?;
         let name = file.strip_prefix(workspace_root())?.display().to_string();
         let product = product_lines(&text);
