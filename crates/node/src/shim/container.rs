@@ -106,6 +106,8 @@ impl Container {
                 self.directory.write_state(&self.state).map_err(ShimFailure::other)
             }
             Err(message) => {
+                // A process that was made half may live; nobody would find it later.
+                self.kill_remains();
                 self.release();
                 self.record_exit(Exit {
                     exit_code: START_ERROR_EXIT_CODE,
@@ -135,7 +137,6 @@ impl Container {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "the parts of a RunningContainer, which needs the staged mounts too")]
     fn start_on(
         &self,
         staged: &StagedMounts,
