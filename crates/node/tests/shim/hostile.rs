@@ -197,10 +197,11 @@ async fn survives_the_agent(mut world: World) -> Outcome<World> {
 }
 
 async fn keeps_exits(mut world: World) -> Outcome<World> {
-    let gate = world.directory.path().join("containers/main/layer/upper/go");
     let container =
         run_under_a_killed_agent(&mut world, "until [ -e /go ]; do sleep 0.01; done; echo bye; exit 42").await?;
-    fs::write(&gate, "")?;
+    // Through the container's own eyes: what is put below a mounted overlay need not be seen in it.
+    let process = world.contained_processes().first().copied().ok_or("no process")?;
+    fs::write(format!("/proc/{process}/root/go"), "")?;
     // The shim puts it on record whoever listens.
     world.wait_for_log("main", "bye\n").await?;
     world.reopen().await?;
