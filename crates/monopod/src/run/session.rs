@@ -99,10 +99,7 @@ impl Session {
             }
         }
         self.explained.extend(found.iter().map(|(key, _)| key.clone()));
-        found
-            .into_iter()
-            .map(|(key, finding)| (self.pods.get(&key).map_or_else(String::new, |pod| blame(pod)), finding))
-            .collect()
+        found.into_iter().map(|(key, finding)| (self.pods.get(&key).map_or_else(String::new, blame), finding)).collect()
     }
 
     /// When to ask for findings again, if nothing changes until then.
