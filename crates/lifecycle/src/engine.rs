@@ -20,7 +20,6 @@ use crate::pod::PodWorker;
 use crate::pod::termination::Ending;
 use crate::random::Random;
 use crate::shutdown::Shutdown;
-use crate::time::seconds;
 
 /// The lives of a node's pods as a function of what happens to them.
 #[derive(Debug)]
@@ -142,7 +141,7 @@ impl Engine {
         let key = self.key_of(&reference);
         let is_new = self.workers.get(&key).is_some_and(|worker| worker.pod.is_none());
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.apply(pod);
+            worker.apply(pod, self.now);
         }
         if is_new && self.synced_at.is_some() {
             self.admit(key);
@@ -318,7 +317,6 @@ impl Engine {
     }
 
     fn set_timer(&mut self, key: WorkerKey, due: Option<Timestamp>) {
-        let due = due.map(|due| if due > self.now { due } else { crate::time::after(self.now, seconds(1)) });
         if self.timer_of.get(&key).copied() == due {
             return;
         }

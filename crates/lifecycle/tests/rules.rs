@@ -6,6 +6,10 @@
 
 mod world;
 
+#[path = "rules/containers.rs"]
+mod containers;
+#[path = "rules/endings.rs"]
+mod endings;
 #[path = "rules/events.rs"]
 mod events;
 #[path = "rules/hooks.rs"]
@@ -18,6 +22,8 @@ mod probes;
 mod restarts;
 #[path = "rules/roles.rs"]
 mod roles;
+#[path = "rules/sandbox.rs"]
+mod sandbox;
 #[path = "rules/start.rs"]
 mod start;
 #[path = "rules/status.rs"]

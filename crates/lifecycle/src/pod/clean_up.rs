@@ -49,6 +49,9 @@ impl PodWorker {
                 self.remove_container(cx, &id, false);
             }
         }
+        if self.records.sandboxes().len() < 2 {
+            return;
+        }
         let newest = self.records.sandboxes().first().map(|sandbox| sandbox.id.clone());
         let in_use: BTreeSet<&SandboxId> =
             self.records.containers().iter().map(|known| &known.record.sandbox).collect();

@@ -9,6 +9,9 @@ use crate::pod::{PodWorker, Stage};
 use crate::status::phase::Phase;
 use crate::time::{after, earliest, seconds};
 
+/// The node waits at least so long for a pod that it ends.
+const LEAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
 pub(crate) const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 impl PodWorker {
@@ -50,6 +53,23 @@ impl PodWorker {
         }
         let grace = grace_seconds.min(self.shape.grace_seconds);
         self.begin_termination(cx, Cause::Forced(ending), Some(grace));
+        // L-620: who asked for it waits so long.
+        let patience = seconds(grace.saturating_add(grace / 2)).max(LEAST_PATIENCE);
+        if let Stage::Terminating(termination) = &mut self.stage {
+            termination.overdue_at = Some(after(cx.now, patience));
+        }
+    }
+
+    /// L-620. True if it was told.
+    pub(crate) fn tell_overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let Stage::Terminating(termination) = &mut self.stage else { return false };
+        if termination.overdue_at.is_none_or(|overdue_at| cx.now < overdue_at) {
+            return false;
+        }
+        termination.overdue_at = None;
+        let message = "Container runtime did not kill the pod within specified grace period.";
+        self.record_event(cx, events::pod(true, "ExceededGracePeriod", message));
+        true
     }
 
     /// A deletion that arrives while the pod is ending can only shorten its grace (L-602).
@@ -62,28 +82,27 @@ impl PodWorker {
     }
 
     /// The next moment at which time alone changes something.
+    ///
+    /// What was due by `now` has been done, or waits for something else than time.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut due = self.kills.iter().map(super::kill::Kill::due).min();
-        due = earliest(due, self.publication.due());
-        due = earliest(due, self.retry_at.filter(|retry_at| *retry_at > now));
-        due = earliest(due, self.start.as_ref().and_then(super::start::Start::due));
-        due = earliest(due, self.probes_due());
-        if matches!(self.stage, Stage::Live) {
-            due = earliest(due, self.live_due(now));
+        let later = |due: &Timestamp| *due > now;
+        let mut due = self.kills.iter().map(super::kill::Kill::due).filter(later).min();
+        due = earliest(due, self.publication.due().filter(later));
+        due = earliest(due, self.retry_at.filter(later));
+        due = earliest(due, self.start.as_ref().and_then(super::start::Start::due).filter(later));
+        due = earliest(due, self.probes_due(now));
+        match &self.stage {
+            Stage::Live => earliest(due, self.live_due(now)),
+            Stage::Terminating(termination) => earliest(due, termination.overdue_at.filter(later)),
+            Stage::Terminated(_) => due,
         }
-        due
     }
 
     fn live_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut due = self.preparation.due();
-        if !self.publication.phase.is_final() {
-            due = earliest(due, self.active_deadline());
-        }
-        if self.start.is_none() {
-            let waits = self.memory.iter().filter_map(|(_, memory)| memory.wait_until).filter(|until| *until > now);
-            due = earliest(due, waits.min());
-        }
-        due
+        let later = |due: &Timestamp| *due > now;
+        let due = earliest(self.preparation.due(now), self.active_deadline().filter(later));
+        let waits = self.memory.iter().filter_map(|(_, memory)| memory.wait_until).filter(later);
+        earliest(due, waits.min())
     }
 
     /// A phase that has been told and is final.

@@ -49,13 +49,6 @@ enum Volumes {
 }
 
 impl Preparation {
-    /// Another spec may need other volumes.
-    pub(crate) fn spec_changed(&mut self) {
-        if self.volumes == Volumes::Ready {
-            self.refresh_wanted = true;
-        }
-    }
-
     /// What volumes are made of has changed (L-922).
     pub(crate) fn refresh(&mut self) {
         match self.volumes {
@@ -86,14 +79,14 @@ impl Preparation {
     }
 
     /// When a failed step is tried again.
-    pub(crate) fn due(&self) -> Option<Timestamp> {
+    pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let volumes = match self.volumes {
             Volumes::Failed { again_at } => Some(again_at),
             _ => None,
         };
         let refresh = self.refresh_again_at.filter(|_| self.refresh_wanted && !self.refresh_in_flight);
         let sandbox = self.sandbox_again_at.filter(|_| !self.sandbox_in_flight);
-        [volumes, refresh, sandbox].into_iter().flatten().min()
+        [volumes, refresh, sandbox].into_iter().flatten().filter(|due| *due > now).min()
     }
 }
 
@@ -112,15 +105,20 @@ impl PodWorker {
         if let Some(changed) = self.advance_restart_all(cx) {
             return changed;
         }
-        if !self.network_is_ready(cx) || !self.volumes_are_ready(cx) {
-            return false;
+        // What runs is looked after whether anything new may be started or not.
+        let may_start = self.network_is_ready(cx) && self.volumes_are_ready(cx);
+        if may_start {
+            self.refresh_volumes(cx);
         }
-        self.refresh_volumes(cx);
-        if let Some(wanted) = new_sandbox(&self.shape, &self.records) {
-            return self.replace_sandbox(cx, wanted);
+        let Some(wanted) = new_sandbox(&self.shape, &self.records) else {
+            self.preparation.announced = None;
+            return self.act(cx, may_start);
+        };
+        if !self.is_worth_a_sandbox() {
+            self.begin_termination(cx, Cause::Completed, None);
+            return true;
         }
-        self.preparation.announced = None;
-        self.act(cx)
+        may_start && self.replace_sandbox(cx, wanted)
     }
 
     /// L-201 (3), L-1023.
@@ -184,10 +182,6 @@ impl PodWorker {
 
     /// L-206 to L-208: everything of the old sandbox goes before the new one is made.
     fn replace_sandbox(&mut self, cx: &mut Context<'_>, wanted: NewSandbox) -> bool {
-        if !self.is_worth_a_sandbox() {
-            self.begin_termination(cx, Cause::Completed, None);
-            return true;
-        }
         if self.start.is_some() {
             self.cancel_start(cx);
             return false;
@@ -254,7 +248,7 @@ impl PodWorker {
     }
 
     /// With a good sandbox: kill what must go, start what is next.
-    fn act(&mut self, cx: &mut Context<'_>) -> bool {
+    fn act(&mut self, cx: &mut Context<'_>, may_start: bool) -> bool {
         let actions = compute_pod_actions(&self.situation());
         if actions.kill_pod {
             self.begin_termination(cx, Cause::Completed, None);
@@ -265,7 +259,7 @@ impl PodWorker {
             changed |= self.carry_out_kill(cx, order);
         }
         self.drop_outdated_start(cx);
-        if self.start.is_none() {
+        if may_start && self.start.is_none() {
             changed |= self.start_next(cx, &actions.starts);
         }
         changed

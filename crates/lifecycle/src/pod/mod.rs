@@ -49,6 +49,7 @@ use crate::pod::restart_all::RestartAll;
 use crate::pod::shape::{ContainerIndex, PerContainer, PodShape};
 use crate::pod::start::Start;
 use crate::pod::termination::Termination;
+use crate::status::foreign_conditions;
 
 /// Rounds of one pod's work within one moment; more means that two rules undo each other for ever.
 const ROUNDS: usize = 1000;
@@ -131,22 +132,27 @@ impl PodWorker {
     }
 
     /// Takes in a new version of the object.
-    pub(crate) fn apply(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn apply(&mut self, pod: Arc<Pod>, now: Timestamp) {
         let is_same_spec = self.pod.as_ref().is_some_and(|old| old.spec == pod.spec);
         if !is_same_spec {
             self.reshape(PodShape::of(&pod));
-            self.preparation.spec_changed();
         }
-        if self.pod.is_none() {
-            self.publication.begin(pod.status.as_ref());
-            self.recall_attempts();
-        } else if self.pod.as_ref().is_some_and(|old| {
-            old.metadata.labels != pod.metadata.labels || old.metadata.annotations != pod.metadata.annotations
-        }) {
-            self.preparation.refresh();
+        match self.pod.replace(pod.clone()) {
+            None => {
+                self.publication.begin(pod.status.as_ref());
+                self.recall_attempts();
+                self.dirty = true;
+            }
+            Some(old) => {
+                let (old_meta, meta) = (&old.metadata, &pod.metadata);
+                if old_meta.labels != meta.labels || old_meta.annotations != meta.annotations {
+                    self.preparation.refresh();
+                }
+                // The echo of a status that was written changes nothing.
+                self.dirty |= !is_same_spec || concerns_status(&old, &pod);
+                self.publication.stored(pod.status.as_ref(), now);
+            }
         }
-        self.pod = Some(pod);
-        self.dirty = true;
     }
 
     /// The spec's containers change: images may, and ephemeral containers are added.
@@ -185,9 +191,7 @@ impl PodWorker {
 
     /// Takes in what the runtime has.
     pub(crate) fn observe(&mut self, observation: PodObservation) {
-        if self.records.observe(observation, &self.shape) {
-            self.dirty = true;
-        }
+        self.dirty |= self.records.observe(observation, &self.shape);
     }
 
     /// Takes in an answer.
@@ -288,4 +292,19 @@ impl PodWorker {
     pub(crate) fn cancel(&self, cx: &mut Context<'_>, effect: EffectId) {
         cx.send(&self.reference, Action::Cancel(effect), Purpose::Notice);
     }
+}
+
+/// True if the newer object differs in what the status is made of, beside the spec.
+fn concerns_status(old: &Pod, new: &Pod) -> bool {
+    let (old_meta, new_meta) = (&old.metadata, &new.metadata);
+    if old_meta.generation != new_meta.generation || old_meta.deletion_timestamp != new_meta.deletion_timestamp {
+        return true;
+    }
+    let empty = PodStatus::default();
+    let (old, new) = (old.status.as_ref().unwrap_or(&empty), new.status.as_ref().unwrap_or(&empty));
+    old.qos_class != new.qos_class
+        || old.nominated_node_name != new.nominated_node_name
+        || old.resource_claim_statuses != new.resource_claim_statuses
+        || old.extended_resource_claim_status != new.extended_resource_claim_status
+        || !foreign_conditions(old).eq(foreign_conditions(new))
 }

@@ -29,9 +29,11 @@ impl ContainerShape {
 impl PodWorker {
     /// Lets every probe worker follow its container. True if an attempt was given up.
     pub(crate) fn follow_containers(&mut self, cx: &mut Context<'_>) -> bool {
-        self.note_attempts();
         if !matches!(self.stage, Stage::Terminated(_)) {
             self.make_workers(cx);
+        }
+        if self.records.take_changed() {
+            self.note_attempts();
         }
         let mut changed = false;
         for position in 0..self.shape.containers.0.len() {
@@ -40,7 +42,7 @@ impl PodWorker {
                 changed |= self.follow(cx, index, kind);
             }
         }
-        if matches!(self.stage, Stage::Live) {
+        if matches!(self.stage, Stage::Live) && self.records.containers().len() > 1 {
             self.remove_superseded(cx);
         }
         changed
@@ -172,14 +174,14 @@ impl PodWorker {
     }
 
     /// When the next attempt of any worker is due.
-    pub(crate) fn probes_due(&self) -> Option<Timestamp> {
+    pub(crate) fn probes_due(&self, now: Timestamp) -> Option<Timestamp> {
         if matches!(self.stage, Stage::Terminated(_)) {
             return None;
         }
         let mut due = None;
         for (index, _) in self.shape.containers.iter() {
             for kind in ProbeKind::ALL {
-                due = earliest(due, self.probe_due(index, kind));
+                due = earliest(due, self.probe_due(index, kind).filter(|due| *due > now));
             }
         }
         due

@@ -14,11 +14,11 @@ use crate::pod::restart_all::RestartAll;
 use crate::pod::sandbox::new_sandbox;
 use crate::pod::termination::Cause;
 use crate::pod::{PodWorker, Stage};
-use crate::status::conditions::{DISRUPTION_TARGET, disruption_target};
+use crate::status::conditions::{DISRUPTION_TARGET, OWNED, disruption_target};
 use crate::status::fill_in::{fill_in, has_initialized};
 use crate::status::phase::Phase;
 use crate::status::{Verdict, View, compute, termination_message};
-use crate::time::after;
+use crate::time::{after, earliest};
 
 /// Statuses that wait behind the one being written; of more than these the oldest is left out.
 const QUEUE: usize = 16;
@@ -31,7 +31,8 @@ pub(crate) struct Publication {
     /// The newest status, written or waiting to be.
     last: Option<PodStatus>,
     queue: VecDeque<PodStatus>,
-    in_flight: Option<PodStatus>,
+    /// The phase of the write that is on its way.
+    in_flight: Option<Phase>,
     /// The last write was refused: the newest status is written again then.
     retry_at: Option<Timestamp>,
     /// The phase of the last write that was accepted.
@@ -41,6 +42,12 @@ pub(crate) struct Publication {
     disruption: Option<PodCondition>,
     had_initialized: bool,
     is_stopped: bool,
+    /// The pod had ended before the engine knew it: nothing more is to be told.
+    began_final: bool,
+    /// The API shows something else than was written: it is written again then (L-741).
+    reconcile_at: Option<Timestamp>,
+    /// It has been written again, and once is enough.
+    is_reconciled: bool,
 }
 
 impl Publication {
@@ -49,6 +56,25 @@ impl Publication {
         self.last = stored.cloned();
         self.accepted = Phase::parse(stored.and_then(|status| status.phase.as_deref()));
         self.phase = self.accepted;
+        self.began_final = self.accepted.is_final() && !stored.is_some_and(has_running);
+    }
+
+    /// The object came with this status. Somebody else may have written over ours.
+    pub(crate) fn stored(&mut self, stored: Option<&PodStatus>, now: Timestamp) {
+        let is_busy = self.in_flight.is_some() || !self.queue.is_empty() || self.is_stopped;
+        if is_busy || self.began_final {
+            return;
+        }
+        let is_ours = match (stored, &self.last) {
+            (Some(stored), Some(last)) => is_same_word(stored, last),
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        if is_ours {
+            (self.reconcile_at, self.is_reconciled) = (None, false);
+        } else if !self.is_reconciled && self.reconcile_at.is_none() {
+            self.reconcile_at = Some(after(now, RETRY));
+        }
     }
 
     /// The object is gone: nothing is written any more.
@@ -72,7 +98,8 @@ impl Publication {
     }
 
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        self.retry_at.filter(|_| !self.is_stopped && !self.queue.is_empty())
+        let retry = self.retry_at.filter(|_| !self.queue.is_empty());
+        earliest(retry, self.reconcile_at).filter(|_| !self.is_stopped)
     }
 
     fn push(&mut self, status: PodStatus) {
@@ -82,10 +109,11 @@ impl Publication {
         if self.queue.len() >= QUEUE {
             self.queue.pop_front();
         }
-        self.last = Some(status.clone());
+        self.reconcile_at = None;
         if !self.is_stopped {
-            self.queue.push_back(status);
+            self.queue.push_back(status.clone());
         }
+        self.last = Some(status);
     }
 
     /// Sends the next status if none is on its way.
@@ -93,35 +121,34 @@ impl Publication {
         if self.in_flight.is_some() || self.is_stopped || self.retry_at.is_some_and(|retry_at| cx.now < retry_at) {
             return;
         }
+        if self.reconcile_at.is_some_and(|reconcile_at| cx.now >= reconcile_at) {
+            (self.reconcile_at, self.is_reconciled) = (None, true);
+            self.queue.extend(self.last.clone());
+        }
         if let Some(status) = self.queue.pop_front() {
             self.retry_at = None;
-            self.in_flight = Some(status.clone());
+            self.in_flight = Some(Phase::parse(status.phase.as_deref()));
             cx.send(reference, Action::WriteStatus(Box::new(status)), Purpose::WriteStatus);
         }
     }
 
     pub(crate) fn answered(&mut self, has_failed: bool, now: Timestamp) {
-        let Some(written) = self.in_flight.take() else { return };
+        let Some(phase) = self.in_flight.take() else { return };
         if !has_failed {
-            self.accepted = Phase::parse(written.phase.as_deref());
+            self.accepted = phase;
             return;
         }
         self.retry_at = Some(after(now, RETRY));
         // What stands in between is history that the API would refuse again.
-        let newest = self.queue.pop_back().unwrap_or(written);
         self.queue.clear();
-        self.queue.push_back(newest);
+        self.queue.extend(self.last.clone());
     }
 }
 
 impl PodWorker {
     /// Computes the status and, if it differs, has it written.
     pub(crate) fn refresh_status(&mut self, cx: &Context<'_>) {
-        if let Stage::Terminated(termination) = &mut self.stage
-            && (termination.is_final || self.pod.is_none())
-        {
-            // The last word has been said, or there is nobody to say it to.
-            termination.is_final = true;
+        if self.has_spoken() {
             return;
         }
         if self.restart_all.as_ref().is_some_and(RestartAll::has_begun) {
@@ -161,6 +188,18 @@ impl PodWorker {
             self.publication.push(started);
         }
         self.publication.push(status);
+    }
+
+    /// True if the last word has been said, or there is nobody to say it to.
+    fn has_spoken(&mut self) -> bool {
+        let is_silent = self.pod.is_none() || (self.publication.began_final && !self.records.any_running());
+        match &mut self.stage {
+            Stage::Terminated(termination) => {
+                termination.is_final |= is_silent;
+                termination.is_final
+            }
+            Stage::Live | Stage::Terminating(_) => is_silent,
+        }
     }
 
     /// A startup probe that has passed is told by itself: the container has started, and is ready only in the next status (L-407).
@@ -300,6 +339,33 @@ impl PodWorker {
             }
         }
     }
+}
+
+fn has_running(status: &PodStatus) -> bool {
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
+    all.any(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
+/// True if two statuses say the same of what the node is to say.
+fn is_same_word(one: &PodStatus, other: &PodStatus) -> bool {
+    one.phase == other.phase
+        && one.reason == other.reason
+        && one.message == other.message
+        && one.pod_ip == other.pod_ip
+        && one.init_container_statuses == other.init_container_statuses
+        && one.container_statuses == other.container_statuses
+        && one.ephemeral_container_statuses == other.ephemeral_container_statuses
+        && owned_claims(one).eq(owned_claims(other))
+}
+
+/// What the node's conditions say, without their times.
+fn owned_claims(status: &PodStatus) -> impl Iterator<Item = (&str, &str, Option<&str>, Option<&str>)> {
+    let conditions = status.conditions.iter().flatten();
+    conditions.filter(|condition| OWNED.contains(&condition.type_.as_str())).map(|condition| {
+        let PodCondition { type_, status, reason, message, .. } = condition;
+        (type_.as_str(), status.as_str(), reason.as_deref(), message.as_deref())
+    })
 }
 
 fn was_ready_to_start(status: &PodStatus) -> bool {

@@ -36,6 +36,8 @@ pub(crate) struct Records {
     /// What was removed by our own hand: a late observation does not bring it back.
     removed_sandboxes: BTreeSet<SandboxId>,
     removed_containers: BTreeSet<ContainerId>,
+    /// Anything is different since it was last asked.
+    is_changed: bool,
 }
 
 impl Records {
@@ -62,7 +64,13 @@ impl Records {
         self.sandboxes = sandboxes;
         self.containers = containers;
         self.resolve(shape);
+        self.is_changed |= changed;
         changed
+    }
+
+    /// True once after every change.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// What an observation shows is confirmed; what it has not is gone for good and need not be remembered.
@@ -133,6 +141,7 @@ impl Records {
         }
         self.unconfirmed_containers.insert(record.id.clone());
         self.containers.push(Known { index: Some(index), record });
+        self.is_changed = true;
         sort(&mut self.sandboxes, &mut self.containers);
     }
 

@@ -1,5 +1,7 @@
 //! The end of a pod: everything is stopped in order, then the last status is written, then what it had is taken away (section 6).
 
+use jiff::Timestamp;
+
 use crate::effect::Action;
 use crate::events;
 use crate::identity::{ContainerId, SandboxId};
@@ -43,6 +45,8 @@ pub(crate) struct Ending {
 pub(crate) struct Termination {
     pub(crate) cause: Cause,
     pub(crate) budget: Budget,
+    /// When the node's patience with the pod's end is over (L-620).
+    pub(crate) overdue_at: Option<Timestamp>,
     /// `TearDownPod` was answered well.
     pub(crate) is_torn_down: bool,
     pub(crate) tear_down_in_flight: bool,
@@ -64,6 +68,7 @@ impl Termination {
         Termination {
             cause,
             budget,
+            overdue_at: None,
             is_torn_down: false,
             tear_down_in_flight: false,
             object_deletion: ObjectDeletion::NotAsked,
@@ -141,6 +146,7 @@ impl PodWorker {
 
     /// Ends what still stands; once all is down the pod is terminated. True if anything changed.
     pub(crate) fn advance_termination(&mut self, cx: &mut Context<'_>) -> bool {
+        self.tell_overdue(cx);
         let Stage::Terminating(termination) = &self.stage else { return false };
         // A container whose start could not be stopped any more has what is left of the grace.
         let left = Budget::new(0, cx.now).deadline().max(termination.budget.deadline());

@@ -139,9 +139,13 @@ impl<'a> View<'a> {
 
     /// The conditions that others keep in the object.
     fn foreign_conditions(&self) -> impl Iterator<Item = &'a PodCondition> {
-        let stored = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        stored.iter().filter(|condition| !conditions::OWNED.contains(&condition.type_.as_str()))
+        self.pod.status.iter().flat_map(foreign_conditions)
     }
+}
+
+/// The conditions of a status that are not the node's.
+pub(crate) fn foreign_conditions(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+    status.conditions.iter().flatten().filter(|condition| !conditions::OWNED.contains(&condition.type_.as_str()))
 }
 
 /// `<runtime>://<id>` (L-736).

@@ -514,3 +514,20 @@ fn l741_every_state_is_written_even_if_the_store_is_slow() {
         ]
     );
 }
+
+#[test]
+fn l741_what_somebody_writes_over_ours_is_written_again_once() {
+    let mut world = World::with(json!({"containers": [{"name": "a"}]}));
+    world.run_until(5.0);
+    let before = world.written.len();
+    world.update("p", |pod| {
+        for condition in pod.status.get_or_insert_default().conditions.iter_mut().flatten() {
+            condition.status = "False".to_owned();
+        }
+    });
+    world.run_until(60.0);
+    let times: Vec<u64> = world.written[before..].iter().map(|(time, _)| time.as_secs()).collect();
+    assert_eq!(times, [15]);
+    let status = world.stored();
+    assert!(status.conditions.iter().flatten().all(|condition| condition.status == "True"));
+}
