@@ -39,7 +39,6 @@ fn l221_the_count_goes_on_when_the_record_is_gone() {
 
 #[test]
 fn l222_a_failed_post_start_kills_the_container_with_the_pods_grace_and_pre_stop() {
-    // L-1018.
     let mut world = World::with(json!({
         "restartPolicy": "Never",
         "containers": [{"name": "a", "lifecycle": {

@@ -18,7 +18,6 @@ fn with_sidecars(grace: i64, names: &[&str]) -> Value {
 
 #[test]
 fn l615_the_active_deadline_counts_from_the_start_time_and_can_be_lowered() {
-    // L-1030.
     let spec = json!({
         "activeDeadlineSeconds": 600,
         "terminationGracePeriodSeconds": 2,
@@ -59,7 +58,6 @@ fn l615_the_deadline_counts_init_too() {
 
 #[test]
 fn l616_eviction() {
-    // L-1031.
     let mut world = World::with(with_sidecars(30, &["s"]));
     world.behave("a", &[Behavior::stubborn()]);
     world.at(5.0, |world| {
@@ -274,7 +272,6 @@ fn l623_a_sidecar_that_never_started_delays_nobody() {
 
 #[test]
 fn l620_a_pod_that_outlasts_the_nodes_patience_is_told() {
-    // L-1032.
     let mut world = World::with(with_sidecars(30, &[]));
     world.behave("a", &[Behavior::stubborn()]);
     world.run_until(1.0);

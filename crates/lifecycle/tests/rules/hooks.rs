@@ -74,7 +74,6 @@ fn l503_pre_stop_does_not_run_for_a_container_that_exits_by_itself_nor_without_g
 
 #[test]
 fn l503_a_failed_pre_stop_is_told_and_termination_goes_on() {
-    // L-1019.
     let mut world = World::with(hooked("preStop", json!({"exec": {"command": ["x"]}})));
     world.behave("a", &[Behavior::runs().pre_stop(1.0, Some("exit 1"))]);
     world.at(5.0, |world| world.delete("p", None));

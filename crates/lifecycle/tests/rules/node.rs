@@ -9,7 +9,6 @@ use crate::world::{Behavior, World, pod};
 
 #[test]
 fn l617_a_pod_for_another_operating_system_is_refused() {
-    // L-1033.
     let mut world = World::with(json!({"os": {"name": "windows"}, "containers": [{"name": "a"}]}));
     world.run_until(5.0);
     assert_eq!(world.newest(), "Failed PodOSNotSupported");

@@ -187,7 +187,6 @@ fn l408_plain_init_containers_have_no_probes_and_every_worker_is_made() {
 
 #[test]
 fn l409_an_attempt_that_goes_wrong_is_made_three_times_and_says_nothing() {
-    // L-424 is its event.
     let mut world = World::with(json!({"containers": [{"name": "a", "livenessProbe": probe(2, 1)}]}));
     world.run_until(1.0);
     // The world answers a fault as `Failed`, which no attempt can mean but that it went wrong.
@@ -342,7 +341,6 @@ fn l422_better_a_long_kill_of_one_container_does_not_hold_up_the_others() {
 
 #[test]
 fn l423_l425_probe_events() {
-    // L-1017.
     use lifecycle::input::ProbeOutcome;
     let mut world = World::with(json!({"containers": [{"name": "a", "readinessProbe": probe(1, 3)}]}));
     world.outcomes.extend([

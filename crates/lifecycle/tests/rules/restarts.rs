@@ -247,7 +247,6 @@ fn l309_the_first_kill_by_a_probe_restarts_at_once_and_later_ones_look_at_the_li
 
 #[test]
 fn l310_a_wait_is_told_with_its_length() {
-    // L-1011.
     let mut world = World::with(json!({"containers": [{"name": "a"}]}));
     world.behave("a", &[Behavior::exits(1.0, 1)]);
     world.run_until(80.0);

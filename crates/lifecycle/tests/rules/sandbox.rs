@@ -13,7 +13,6 @@ fn uid() -> PodUid {
 
 #[test]
 fn l205_a_lost_sandbox_is_replaced_and_the_pod_begins_anew() {
-    // L-1021.
     // L-207, L-208: init again from the first, sidecars in order, then the apps; what is done under OnFailure is not done again.
     let mut world = World::with(json!({
         "restartPolicy": "OnFailure",
@@ -121,7 +120,6 @@ fn l208_better_records_of_an_old_sandbox_do_not_count_as_initialization() {
 
 #[test]
 fn l209_a_sandbox_that_fails_is_tried_again_every_ten_seconds() {
-    // L-1022.
     let mut world = World::new();
     world.faults.insert("sandbox".to_owned(), vec![(String::new(), "no bridge".to_owned()); 2]);
     world.create("p", json!({"containers": [{"name": "a"}]}));

@@ -22,7 +22,6 @@ fn l201_status_then_volumes_then_sandbox_then_containers() {
 
 #[test]
 fn l201_volumes_are_tried_again_and_each_failure_is_told() {
-    // L-1024.
     let mut world = World::new();
     let failure =
         (String::new(), "MountVolume.SetUp failed for volume \"v\" : x\nMountVolume.SetUp failed for volume \"w\" : y");
@@ -332,22 +331,4 @@ fn l219_better_init_containers_do_not_run_twice_when_their_records_are_gone_and_
     world.run_until(30.0);
     assert_eq!(world.trace_of(&["start"]), ["0 start i", "1 start a", "6 start a", "17 start a"]);
     assert_eq!(world.newest(), "Running i=Completed/0+ready a=running+started+ready#2");
-}
-
-#[test]
-fn l202_volumes_are_set_up_once_before_the_first_init_container_and_taken_down_at_the_very_end() {
-    let mut world = World::with(json!({
-        "restartPolicy": "OnFailure",
-        "initContainers": [{"name": "i"}, {"name": "j"}],
-        "containers": [{"name": "a"}],
-    }));
-    for name in ["i", "j"] {
-        world.behave(name, &[Behavior::exits(1.0, 0)]);
-    }
-    world.behave("a", &[Behavior::exits(1.0, 1), Behavior::exits(1.0, 0)]);
-    world.run_until(30.0);
-    assert_eq!(
-        world.effects_of(&["set-up", "tear-down", "stop-sandbox"]),
-        ["0 set-up", "4 stop-sandbox", "4 tear-down"]
-    );
 }

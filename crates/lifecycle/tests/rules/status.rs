@@ -27,57 +27,6 @@ fn on_node(spec: serde_json::Value) -> World {
 }
 
 #[test]
-fn l701_l708_the_phase_table() {
-    let with_side = json!({"terminationGracePeriodSeconds": 3,
-        "initContainers": [{"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "a"}, {"name": "b"}]});
-    let with_init = json!({"initContainers": [{"name": "i"}], "containers": [{"name": "a"}]});
-    let ends = |code: i32| Behavior::exits(1.0, code);
-    let table = [
-        // Init running; init failed.
-        (&with_init, vec![], ["Pending", "Pending", "Pending"]),
-        (&with_init, vec![("i", ends(1))], ["Pending", "Pending", "Failed"]),
-        // All started, some running; one failed, the other running.
-        (&with_side, vec![], ["Running", "Running", "Running"]),
-        (&with_side, vec![("a", ends(1))], ["Running", "Running", "Running"]),
-        // All apps exited 0; one of them failed.
-        (&with_side, vec![("a", ends(0)), ("b", ends(0))], ["Running", "Succeeded", "Succeeded"]),
-        (&with_side, vec![("a", ends(0)), ("b", ends(1))], ["Running", "Running", "Failed"]),
-        // The sidecar ends by SIGKILL.
-        (
-            &with_side,
-            vec![("a", ends(0)), ("b", ends(0)), ("s", Behavior::stubborn())],
-            ["Running", "Succeeded", "Succeeded"],
-        ),
-    ];
-    for (number, (spec, behaviors, phases)) in table.into_iter().enumerate() {
-        for (policy, phase) in ["Always", "OnFailure", "Never"].into_iter().zip(phases) {
-            let mut spec = spec.clone();
-            spec["restartPolicy"] = json!(policy);
-            let mut world = World::with(spec);
-            for (name, behavior) in &behaviors {
-                world.behave(name, std::slice::from_ref(behavior));
-            }
-            world.run_until(9.0);
-            assert_eq!(world.stored().phase.as_deref(), Some(phase), "row {number}, {policy}");
-        }
-    }
-}
-
-#[test]
-fn l708_a_deleted_pod_has_succeeded_if_all_apps_exited_0_whatever_the_policy() {
-    for policy in ["Always", "OnFailure", "Never"] {
-        for (code, phase) in [(0, "Succeeded"), (143, "Failed"), (137, "Failed")] {
-            let mut world = World::with(json!({"restartPolicy": policy, "containers": [{"name": "a"}, {"name": "b"}]}));
-            world.behave("b", &[Behavior::runs().stops(1.0, code)]);
-            world.at(2.0, |world| world.delete("p", None));
-            world.run_until(60.0);
-            let last = world.written.last().and_then(|(_, status)| status.phase.clone());
-            assert_eq!(last.as_deref(), Some(phase), "{policy} {code}");
-        }
-    }
-}
-
-#[test]
 fn l702_l706_an_app_container_that_has_never_run_keeps_the_pod_pending() {
     let mut world = World::new();
     world.images.missing.insert("no:1".to_owned());
@@ -482,7 +431,7 @@ fn l735_l736_ended_containers_and_their_ids() {
 }
 
 #[test]
-fn l737_l738_mounts_from_the_spec_and_resources_once_there_is_a_record() {
+fn l738_mounts_from_the_spec_and_resources_once_there_is_a_record() {
     let mut world = World::with(json!({
         "containers": [{"name": "a",
             "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}},
@@ -496,7 +445,6 @@ fn l737_l738_mounts_from_the_spec_and_resources_once_there_is_a_record() {
     let first =
         world.written[0].1.container_statuses.as_ref().and_then(|list| list.first()).cloned().unwrap_or_default();
     assert_eq!((first.resources, first.allocated_resources), (None, None));
-    assert_eq!((first.started, first.ready), (Some(false), false));
     world.run_until(1.0);
     let status = container(&world, "a");
     let mounts: Vec<String> = status

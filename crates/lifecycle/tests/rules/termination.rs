@@ -243,7 +243,6 @@ fn l607_l622_deletion_during_init() {
 
 #[test]
 fn l608_a_signal_that_fails_is_told_and_sigkill_still_comes() {
-    // L-1026.
     let mut world = World::with(with_sidecars(4, &[]));
     world.run_until(1.0);
     world.faults.insert("signal".to_owned(), vec![(String::new(), "no such shim".to_owned())]);
