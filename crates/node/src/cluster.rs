@@ -41,10 +41,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// Replaces the part of a pod's status that is the node's.
     ///
     /// The pod is named with its uid: a pod of the same name and another uid is [`ClusterError::Gone`].
-    /// Other writers of the same object are no obstacle: an adapter reads again and repeats the write until it is taken or refused.
+    /// Other writers of the same object are no obstacle: an adapter puts the status over the stored one with [`lifecycle::merge_status`],
+    /// and reads again and repeats the write until it is taken or refused.
     fn write_pod_status<'a>(&'a self, pod: &'a PodRef, status: &'a PodStatus) -> Answer<'a, ()>;
 
-    /// Creates the event, or replaces the one of its name.
+    /// Records an event, which has no name yet: an adapter counts and gathers equal ones (`api::events`) and writes what comes of it.
     fn record_event(&self, event: Event) -> Answer<'_, ()>;
 
     /// Removes a pod's object: grace 0, with the uid as precondition (L-619). [`ClusterError::Gone`] if there is none of that uid.

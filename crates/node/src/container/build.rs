@@ -377,3 +377,7 @@ fn bind(path: &Path, destination: &Path, access: MountAccess) -> MountConfig {
         },
     }
 }
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;
