@@ -15,6 +15,7 @@
 //!     .signal_container(&ContainerId, &lifecycle::effect::Signal)
 //!     .remove_container(&ContainerId, keep_logs: bool)
 //!     .update_container(&ContainerId, &LinuxResources)
+//!     .container_usage(&ContainerId) -> CgroupUsage                          processor time, memory, processes
 //!     .exec(&ContainerId, &ExecConfig) -> ExecSession{stdin, stdout, stderr, terminal} .wait() -> ExecExit
 //!     .exec_captured(&ContainerId, argv, timeout, limit_bytes) -> CapturedExec{exit, output}
 //!     .attach(&ContainerId, &AttachConfig) -> AttachSession

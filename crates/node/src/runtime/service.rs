@@ -22,7 +22,7 @@ use super::config::{ContainerConfig, LinuxResources, SandboxConfig};
 use super::error::RuntimeError;
 use super::sandbox::Sandbox;
 use super::session::{AttachConfig, AttachSession, CapturedExec, ExecConfig, ExecSession};
-use crate::cgroup::Hierarchy;
+use crate::cgroup::{CgroupUsage, Hierarchy};
 use crate::shim::Hello;
 use crate::shim::files::{Durability, FileError, remove_directory, write_json};
 use crate::shim::protocol::{AttachRequest, ExecRequest, Reply, Request, ShimSignal, StreamSet};
@@ -237,6 +237,12 @@ impl RuntimeService {
         let sandbox = self.shared.sandbox_of(id)?;
         let request = Request::LimitContainer { id: id.clone(), resources: resources.clone() };
         done(id, sandbox.ask(request).await?)
+    }
+
+    /// What a container has used; all zero if it does not run.
+    pub fn container_usage(&self, id: &ContainerId) -> Result<CgroupUsage, RuntimeError> {
+        let sandbox = self.shared.sandbox_of(id)?;
+        Ok(sandbox.file.pod_cgroup()?.child(id.as_str()).usage())
     }
 
     /// Runs a program in a container, with streams.

@@ -284,6 +284,8 @@ async fn changes_limits(mut world: World) -> Outcome<World> {
     let (_, container) = world.run_container(&config).await?;
     let read = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us cpu/cpu.shares 2>/dev/null || cat memory.max";
     let before = world.output(&container, read).await?;
+    let usage = world.runtime.container_usage(&container)?;
+    assert!(usage.memory_bytes > 0 && usage.pids >= 1, "{usage:?}");
     let mut resources = config.resources.clone();
     resources.memory_limit_bytes = Some(128 << 20);
     resources.cpu_quota_microseconds = None;

@@ -167,3 +167,60 @@ fn action(action: LinuxSeccompAction, number: Option<u32>) -> Result<SeccompActi
         LinuxSeccompAction::ScmpActNotify => return Err(SeccompError::Notify),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Result = std::result::Result<(), Box<dyn std::error::Error>>;
+
+    fn rule(names: &[&str], action: SeccompAction, conditions: Vec<Condition>) -> Rule {
+        Rule { names: names.iter().map(|name| (*name).to_owned()).collect(), action, conditions }
+    }
+
+    #[test]
+    fn an_oci_document_becomes_rules_as_runc_reads_it() -> Result {
+        let profile = Profile::from_oci(
+            r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "syscalls": [
+                {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW"},
+                {"names": ["clone"], "action": "SCMP_ACT_ALLOW",
+                 "args": [{"index": 0, "value": 6, "valueTwo": 2, "op": "SCMP_CMP_MASKED_EQ"},
+                          {"index": 1, "value": 7, "op": "SCMP_CMP_NE"}]},
+                {"names": ["socket"], "action": "SCMP_ACT_TRAP",
+                 "args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}, {"index": 0, "value": 2, "op": "SCMP_CMP_GT"}]}
+            ]}"#,
+        )?;
+        let condition = |argument, operator, value| Condition { argument, operator, value };
+        let expected = Profile {
+            default_action: SeccompAction::Errno(38),
+            rules: vec![
+                rule(&["read", "write"], SeccompAction::Allow, vec![]),
+                rule(
+                    &["clone"],
+                    SeccompAction::Allow,
+                    vec![condition(0, SeccompCmpOp::MaskedEq(6), 2), condition(1, SeccompCmpOp::Ne, 7)],
+                ),
+                // One argument twice: either suffices.
+                rule(&["socket"], SeccompAction::Trap, vec![condition(0, SeccompCmpOp::Eq, 1)]),
+                rule(&["socket"], SeccompAction::Trap, vec![condition(0, SeccompCmpOp::Gt, 2)]),
+            ],
+        };
+        assert_eq!(profile, expected);
+        // One program for the trap, and the main one.
+        assert_eq!(profile.compile()?.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn a_profile_that_allows_everything_needs_no_program_and_one_that_asks_a_supervisor_is_refused() -> Result {
+        let open = r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["no_such_call"], "action": "SCMP_ACT_KILL"}]}"#;
+        assert_eq!(Profile::from_oci(open)?.compile()?.len(), 0);
+        let asking =
+            r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_NOTIFY"}]}"#;
+        assert!(matches!(Profile::from_oci(asking), Err(SeccompError::Notify)));
+        let wrong = r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            {"names": ["read"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 6, "value": 1, "op": "SCMP_CMP_EQ"}]}]}"#;
+        assert!(matches!(Profile::from_oci(wrong), Err(SeccompError::Argument { index: 6 })));
+        Ok(())
+    }
+}
